@@ -1,0 +1,91 @@
+// Device: what a driver implements, about eleven methods over a vendor library. Backend: the record
+// through which a device kind is found. Everything smarter lives above, in dispatch and schedule.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kir/kernel.h"
+#include "kir/caps.h"
+
+namespace rlx {
+
+// A compiled kernel before it is loaded: text in the backend's dialect, or machine code, or both.
+struct Code {
+  std::string kernel;                // entry point
+  std::string text;                  // source that a person reads; may be empty
+  std::vector<std::byte> binary;     // SPIR-V words, machine code, ...
+  std::array<int32_t, 3> block{1, 1, 1};
+  uint32_t globals = 0;              // buffers to bind
+  uint32_t params = 0;               // I32 parameters
+};
+
+using BufferId = uint32_t;  // of one device; 0 is none
+using KernelId = uint32_t;  // of one device; 0 is none
+
+struct BufferSlice {
+  BufferId buffer = 0;
+  int64_t offset = 0;  // bytes; a multiple of 256 for device allocations
+  int64_t bytes = 0;   // what the kernel may touch
+};
+
+// One opened device. Not thread-safe: an executable serialises its calls.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Caps& caps() const = 0;
+  // One line: product, driver and version.
+  virtual std::string description() const = 0;
+  // Uninitialised memory; bytes may be 0. OutOfMemory states the bytes.
+  virtual Result<BufferId> allocate(int64_t bytes) = 0;
+  virtual void release(BufferId buffer) = 0;
+  virtual Status upload(BufferId buffer, int64_t offset, std::span<const std::byte> from) = 0;
+  virtual Status download(BufferId buffer, int64_t offset, std::span<std::byte> to) = 0;
+  // The host address of a buffer on a unifiedMemory device, else null.
+  virtual std::byte* hostPointer(BufferId buffer) = 0;
+  // Device memory made of host memory that outlives the buffer (mapped weights); null result (0)
+  // where the device cannot, and the caller uploads a copy.
+  virtual Result<BufferId> adopt(std::span<const std::byte> memory) = 0;
+  virtual Result<KernelId> load(const Code& code) = 0;
+  // Enqueues one launch; later launches see its writes. Grid extents may be 0 (nothing runs).
+  virtual Status launch(KernelId kernel, std::array<int64_t, 3> grid,
+                        std::span<const BufferSlice> globals, std::span<const int32_t> params) = 0;
+  // Waits for everything enqueued.
+  virtual Status synchronize() = 0;
+};
+
+// What `rlx devices` says of a device kind.
+enum class DeviceStatus : uint8_t { Native, Simulated, Compiled, Printed, Unavailable };
+struct DeviceReport {
+  DeviceStatus status = DeviceStatus::Unavailable;
+  std::string detail;   // product and driver, or why it is unavailable
+  std::string library;  // the library found
+  Caps caps;            // default caps where it is unavailable
+};
+
+struct OpenOptions {
+  int32_t threads = 0;  // 0: what cgroup and affinity allow
+  std::string cacheDir; // pipeline caches; empty: none
+  int32_t index = 0;    // which device of the kind
+};
+
+struct NativeKernel;  // runtime/native.h
+
+struct Backend {
+  std::string_view name;
+  std::string_view dialect;  // name of the language its kernels are printed in
+  Caps defaultCaps;
+  DeviceReport (*probe)();
+  Result<std::unique_ptr<Device>> (*open)(const OpenOptions&);
+  // Legal kernel to code. Fails with Unsupported and the reason.
+  Result<Code> (*emit)(const kir::Kernel&, const Caps&);
+  std::span<const NativeKernel> (*natives)();  // may be null
+};
+
+}  // namespace rlx
