@@ -18,7 +18,7 @@ enum class DTypeKind : uint8_t { Float, Complex, Int, UInt, Bool, Block };
 
 struct DTypeInfo {
   std::string_view name;
-  int bits;           // per element, scales of a block-quantised type not counted
+  int bits;  // per element, scales of a block-quantised type not counted
   DTypeKind kind;
   int blockElements;  // elements that share one block of storage
   int blockBytes;
@@ -32,23 +32,37 @@ inline constexpr auto kDTypes = std::to_array<DTypeInfo>({
 });
 inline constexpr std::size_t kDTypeCount = kDTypes.size();
 
-constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<std::size_t>(t)]; }
-constexpr std::string_view name(DType t) { return info(t).name; }
+constexpr const DTypeInfo& info(DType t) {
+  return kDTypes[static_cast<std::size_t>(t)];
+}
+constexpr std::string_view name(DType t) {
+  return info(t).name;
+}
 // The dtype with that name ("f32"), or nothing.
 constexpr std::optional<DType> parseDType(std::string_view text) {
   for (std::size_t i = 0; i < kDTypeCount; ++i)
     if (kDTypes[i].name == text) return static_cast<DType>(i);
   return std::nullopt;
 }
-constexpr bool isFloat(DType t) { return info(t).kind == DTypeKind::Float; }
-constexpr bool isComplex(DType t) { return info(t).kind == DTypeKind::Complex; }
-constexpr bool isSigned(DType t) { return info(t).kind == DTypeKind::Int; }
+constexpr bool isFloat(DType t) {
+  return info(t).kind == DTypeKind::Float;
+}
+constexpr bool isComplex(DType t) {
+  return info(t).kind == DTypeKind::Complex;
+}
+constexpr bool isSigned(DType t) {
+  return info(t).kind == DTypeKind::Int;
+}
 constexpr bool isInteger(DType t) {
   return info(t).kind == DTypeKind::Int || info(t).kind == DTypeKind::UInt;
 }
 // One element a block: element i lies at byte i * bytes(t).
-constexpr bool isPlain(DType t) { return info(t).blockElements == 1; }
-constexpr int bytes(DType t) { return info(t).blockBytes; }
+constexpr bool isPlain(DType t) {
+  return info(t).blockElements == 1;
+}
+constexpr int bytes(DType t) {
+  return info(t).blockBytes;
+}
 // Bytes that `elements` elements take; the last block may be partly filled.
 constexpr int64_t storageBytes(DType t, int64_t elements) {
   return (elements + info(t).blockElements - 1) / info(t).blockElements * info(t).blockBytes;

@@ -36,7 +36,9 @@ inline constexpr auto kScalars = std::to_array<ScalarInfo>({
 #undef RLX_SCALAR
 });
 inline constexpr std::size_t kScalarCount = kScalars.size();
-constexpr const ScalarInfo& info(ScalarOp op) { return kScalars[static_cast<std::size_t>(op)]; }
+constexpr const ScalarInfo& info(ScalarOp op) {
+  return kScalars[static_cast<std::size_t>(op)];
+}
 constexpr std::optional<ScalarOp> parseScalarOp(std::string_view text) {
   for (std::size_t i = 0; i < kScalarCount; ++i)
     if (kScalars[i].name == text) return static_cast<ScalarOp>(i);

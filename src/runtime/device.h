@@ -75,7 +75,9 @@ struct OpenOptions {
   int32_t index = 0;    // which device of the kind
 };
 
-struct NativeKernel;  // runtime/native.h
+struct NativeKernel;  // schedule/native.h
+struct Graph;
+struct RefTensor;
 
 struct Backend {
   std::string_view name;
@@ -85,7 +87,10 @@ struct Backend {
   Result<std::unique_ptr<Device>> (*open)(const OpenOptions&);
   // Legal kernel to code. Fails with Unsupported and the reason.
   Result<Code> (*emit)(const kir::Kernel&, const Caps&);
-  std::span<const NativeKernel> (*natives)();  // may be null
+  std::span<const NativeKernel> (*natives)() = nullptr;
+  // A backend that takes whole graphs instead of kernels (the reference interpreter). Inputs and results
+  // in port order. Then open and emit are null.
+  Result<std::vector<RefTensor>> (*runGraph)(const Graph&, std::span<const RefTensor>) = nullptr;
 };
 
 }  // namespace rlx

@@ -1,0 +1,42 @@
+// Generated f32 contraction micro-kernels: an MR x NR tile of C = A * B with B packed in NR-column
+// panels. Machine code, because intrinsics leave register allocation of the accumulators to the compiler.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "backend/cpu/emitter.h"
+#include "base/result.h"
+
+namespace rlx::cpu {
+
+// A: row i, column k at a + i * rowBytes + k * colBytes. B panel: K rows of NR floats. C: row i at
+// c + i * cRowBytes, NR floats each, overwritten.
+struct GemmArgs {
+  const float* a;
+  int64_t rowBytes, colBytes;
+  const float* b;
+  float* c;
+  int64_t cRowBytes;
+  int64_t k;
+};
+using GemmFn = void (*)(const GemmArgs*);
+
+inline constexpr int kMaxVectors = 3;  // vectors across a panel
+
+// Kernels for 1..rows() rows and 1..kMaxVectors vectors, made once per process.
+class GemmKernels {
+ public:
+  static Result<const GemmKernels*> get(IsaLevel isa);
+  int rows() const { return rows_; }        // MR
+  int lanes() const { return lanes_; }      // floats per vector; NR = lanes * vectors
+  GemmFn kernel(int rows, int vectors) const { return kernels_[rows - 1][vectors - 1]; }
+
+ private:
+  GemmKernels() = default;
+  int rows_ = 0, lanes_ = 0;
+  GemmFn kernels_[8][kMaxVectors] = {};
+  ExecutableMemory memory_[8][kMaxVectors];
+  friend struct GemmKernelFactory;
+};
+
+}  // namespace rlx::cpu

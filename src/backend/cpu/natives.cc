@@ -1,0 +1,260 @@
+// Native kernels of the CPU: f32 dot_general on generated micro-kernels, the weight packed once.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm_kernel.h"
+#include "base/threads.h"
+#include "ops/attrs.h"
+#include "schedule/native.h"
+
+namespace rlx::cpu {
+namespace {
+
+// The axes of a dot seen as [batch..., m, k] x [batch..., k, n].
+struct DotAxes {
+  std::vector<int64_t> lhsFree, rhsFree;
+};
+
+std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> out;
+  for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
+    if (std::find(a.begin(), a.end(), k) == a.end() && std::find(b.begin(), b.end(), k) == b.end()) out.push_back(k);
+  return out;
+}
+
+// True when the axes are laid out as one axis: each stride is the next one times its extent.
+bool mergeable(const StridedView& v, const std::vector<int64_t>& axes) {
+  for (std::size_t k = 0; k + 1 < axes.size(); ++k) {
+    const auto a = static_cast<std::size_t>(axes[k]), b = static_cast<std::size_t>(axes[k + 1]);
+    if (!v.shape[a].is(1) && !(v.strides[a] == v.strides[b] * v.shape[b])) return false;
+  }
+  return true;
+}
+
+struct Axis {
+  int64_t extent = 1, stride = 0;
+};
+Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes) {
+  Axis a;
+  for (const int64_t k : axes) {
+    a.extent *= t.shape[static_cast<std::size_t>(k)];
+    a.stride = t.strides[static_cast<std::size_t>(k)];
+  }
+  // The last axis of extent above 1 carries the stride.
+  for (const int64_t k : axes)
+    if (t.shape[static_cast<std::size_t>(k)] != 1) a.stride = t.strides[static_cast<std::size_t>(k)];
+  return a;
+}
+
+// Packs columns [first, first + width) of a [k, n] matrix into panels of `nr` columns.
+void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width, int64_t nr,
+               float* to) {
+  if (colStride == 1) {
+    for (int64_t p = 0; p < k; ++p, to += nr) {
+      std::memcpy(to, b + p * rowStride, static_cast<std::size_t>(width) * 4);
+      for (int64_t j = width; j < nr; ++j) to[j] = 0;
+    }
+    return;
+  }
+  for (int64_t p = 0; p < k; ++p)
+    for (int64_t j = width; j < nr; ++j) to[p * nr + j] = 0;
+  constexpr int64_t kBlock = 16;  // rows at a time, so that reads along k stay in cache lines
+  for (int64_t p0 = 0; p0 < k; p0 += kBlock)
+    for (int64_t j = 0; j < width; ++j)
+      for (int64_t p = p0; p < std::min(k, p0 + kBlock); ++p)
+        to[p * nr + j] = b[p * rowStride + j * colStride];
+}
+
+int vectorsFor(int64_t n, int lanes) {
+  int best = kMaxVectors;
+  int64_t bestWidth = INT64_MAX;
+  for (int v = kMaxVectors; v >= 1; --v) {
+    const int64_t nr = int64_t{v} * lanes, width = (n + nr - 1) / nr * nr;
+    // Narrower panels have fewer accumulators; they must save a tenth to be worth it.
+    if (bestWidth == INT64_MAX || width * 10 < bestWidth * 9) best = v, bestWidth = width;
+  }
+  return best;
+}
+
+class DotProgram final : public NativeProgram {
+ public:
+  static Result<std::unique_ptr<NativeProgram>> make(const NativeQuery& q) {
+    RLX_TRY(const IsaLevel isa, activeIsa());
+    RLX_TRY(const GemmKernels* const kernels, GemmKernels::get(isa));
+    auto d = std::make_unique<DotProgram>();
+    d->kernels_ = kernels;
+    d->attrs_ = q.get().attrs.as<DotAttrs>();
+    const StridedView& rhs = q.operands[1];
+    d->axes_.lhsFree = freeAxes(q.operands[0].shape.size(), d->attrs_.lhsBatch, d->attrs_.lhsContract);
+    d->axes_.rhsFree = freeAxes(rhs.shape.size(), d->attrs_.rhsBatch, d->attrs_.rhsContract);
+    d->constant_ = q.graph.definition(rhs.base).op == OpKind::Constant && d->attrs_.rhsBatch.empty();
+    return std::unique_ptr<NativeProgram>(std::move(d));
+  }
+
+  Status run(const NativeCall& call) override {
+    const NativeTensor &a = call.operands[0], &b = call.operands[1];
+    Problem p;
+    p.m = merged(a, axes_.lhsFree);
+    p.n = merged(b, axes_.rhsFree);
+    p.ka = merged(a, attrs_.lhsContract);
+    p.kb = merged(b, attrs_.rhsContract);
+    p.c = reinterpret_cast<float*>(call.result.data);
+    p.a = reinterpret_cast<const float*>(a.data);
+    p.b = reinterpret_cast<const float*>(b.data);
+    p.batch = 1;
+    for (const int64_t k : attrs_.lhsBatch) {
+      const auto ka = static_cast<std::size_t>(k);
+      p.batchExtents.push_back(a.shape[ka]);
+      p.aBatch.push_back(a.strides[ka]);
+      p.batch *= a.shape[ka];
+    }
+    for (const int64_t k : attrs_.rhsBatch) p.bBatch.push_back(b.strides[static_cast<std::size_t>(k)]);
+    if (p.m.extent == 0 || p.n.extent == 0 || p.batch == 0) return Ok{};
+    if (p.ka.extent == 0) {
+      std::memset(p.c, 0, static_cast<std::size_t>(p.batch * p.m.extent * p.n.extent) * 4);
+      return Ok{};
+    }
+    p.vectors = vectorsFor(p.n.extent, kernels_->lanes());
+    p.nr = int64_t{p.vectors} * kernels_->lanes();
+    p.panels = (p.n.extent + p.nr - 1) / p.nr;
+    if (constant_) {
+      if (packed_.empty()) packAll(p, packed_, call.threads);
+      runShared(p, packed_.data(), call.threads);
+    } else if (p.batch >= call.threads || call.threads == 1) {
+      runBatches(p, call.threads);
+    } else {
+      std::vector<float>& scratch = scratch_;
+      for (int64_t i = 0; i < p.batch; ++i) {
+        Problem one = p;
+        one.a += batchOffset(p, i, p.aBatch);
+        one.b += batchOffset(p, i, p.bBatch);
+        one.c += i * p.m.extent * p.n.extent;
+        packAll(one, scratch, call.threads);
+        runShared(one, scratch.data(), call.threads);
+      }
+    }
+    return Ok{};
+  }
+
+ private:
+  struct Problem {
+    Axis m, n, ka, kb;
+    const float *a = nullptr, *b = nullptr;
+    float* c = nullptr;
+    int64_t batch = 1, nr = 0, panels = 0;
+    int vectors = 1;
+    std::vector<int64_t> batchExtents, aBatch, bBatch;
+  };
+
+  static int64_t batchOffset(const Problem& p, int64_t i, const std::vector<int64_t>& strides) {
+    int64_t o = 0;
+    for (std::size_t k = p.batchExtents.size(); k-- > 0;) {
+      o += i % p.batchExtents[k] * strides[k];
+      i /= p.batchExtents[k];
+    }
+    return o;
+  }
+
+  static void packAll(const Problem& p, std::vector<float>& to, int threads) {
+    to.resize(static_cast<std::size_t>(p.panels * p.ka.extent * p.nr));
+    ThreadPool::parallelFor(threads, p.panels, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j)
+        packPanel(p.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
+                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, to.data() + j * p.ka.extent * p.nr);
+    });
+  }
+
+  // Rows [r0, r1) of panel j.
+  void tile(const Problem& p, const float* panel, int64_t j, int64_t r0, int64_t r1) const {
+    const int64_t width = std::min(p.nr, p.n.extent - j * p.nr);
+    float edge[8 * 64];
+    GemmArgs args{};
+    args.rowBytes = p.m.stride * 4, args.colBytes = p.ka.stride * 4;
+    args.b = panel;
+    args.k = p.ka.extent;
+    for (int64_t i = r0; i < r1; i += kernels_->rows()) {
+      const int rows = static_cast<int>(std::min<int64_t>(kernels_->rows(), r1 - i));
+      args.a = p.a + i * p.m.stride;
+      float* c = p.c + i * p.n.extent + j * p.nr;
+      const bool whole = width == p.nr;
+      args.c = whole ? c : edge;
+      args.cRowBytes = (whole ? p.n.extent : p.nr) * 4;
+      kernels_->kernel(rows, p.vectors)(&args);
+      if (!whole)
+        for (int r = 0; r < rows; ++r)
+          std::memcpy(c + r * p.n.extent, edge + r * p.nr, static_cast<std::size_t>(width) * 4);
+    }
+  }
+
+  // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
+  void runShared(const Problem& p, const float* packed, int threads) const {
+    const int64_t mr = kernels_->rows();
+    int64_t block = (p.m.extent + threads - 1) / threads;
+    block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, 128);
+    const int64_t blocks = (p.m.extent + block - 1) / block;
+    // Few row blocks: split the panels as well, in groups.
+    const int64_t groups = blocks >= threads ? 1 : std::min<int64_t>(p.panels, (threads + blocks - 1) / blocks);
+    ThreadPool::parallelFor(threads, blocks * groups, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t r0 = t / groups * block, r1 = std::min(p.m.extent, r0 + block);
+        const int64_t g = t % groups;
+        for (int64_t j = p.panels * g / groups; j < p.panels * (g + 1) / groups; ++j)
+          tile(p, packed + j * p.ka.extent * p.nr, j, r0, r1);
+      }
+    });
+  }
+
+  // Many matrices: one batch element at a time on each thread, its B packed panel by panel.
+  void runBatches(const Problem& p, int threads) const {
+    ThreadPool::parallelFor(threads, p.batch, [&](int64_t begin, int64_t end) {
+      std::vector<float> panel(static_cast<std::size_t>(p.ka.extent * p.nr));
+      for (int64_t i = begin; i < end; ++i) {
+        Problem one = p;
+        one.a += batchOffset(p, i, p.aBatch);
+        one.b += batchOffset(p, i, p.bBatch);
+        one.c += i * p.m.extent * p.n.extent;
+        for (int64_t j = 0; j < p.panels; ++j) {
+          packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
+                    std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
+          tile(one, panel.data(), j, 0, p.m.extent);
+        }
+      }
+    });
+  }
+
+  const GemmKernels* kernels_ = nullptr;
+  DotAttrs attrs_;
+  DotAxes axes_;
+  bool constant_ = false;
+  std::vector<float> packed_, scratch_;
+};
+
+Status acceptsDot(const NativeQuery& q) {
+  const Node& n = q.get();
+  const auto& a = n.attrs.as<DotAttrs>();
+  if (q.graph.type(n.results[0]).dtype != DType::F32)
+    return Error(Errc::Unsupported, "dtype " + std::string(name(q.graph.type(n.results[0]).dtype)) + ", takes f32");
+  const StridedView &l = q.operands[0], &r = q.operands[1];
+  if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
+    return Error(Errc::Unsupported, "the free axes of the left are not one stride");
+  if (!mergeable(r, freeAxes(r.shape.size(), a.rhsBatch, a.rhsContract)))
+    return Error(Errc::Unsupported, "the free axes of the right are not one stride");
+  if (!mergeable(l, a.lhsContract) || !mergeable(r, a.rhsContract))
+    return Error(Errc::Unsupported, "the contracted axes are not one stride");
+  auto isa = activeIsa();
+  if (!isa) return std::move(isa).error();
+  return Ok{};
+}
+
+constinit const NativeKernel kNatives[] = {
+    {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false},
+};
+
+}  // namespace
+
+std::span<const NativeKernel> natives() { return kNatives; }
+
+}  // namespace rlx::cpu

@@ -1,0 +1,98 @@
+#include "ops/interpreter.h"
+
+#include "ops/op.h"
+
+namespace rlx {
+
+Result<Bindings> bindInputs(const Graph& g,
+                            const std::vector<std::pair<DType, std::vector<int64_t>>>& inputs) {
+  RLX_CHECK(inputs.size() == g.inputs.size(), "input count");
+  Bindings b;
+  auto shapeText = [](const std::vector<int64_t>& s) { return text(Shape(s.begin(), s.end())); };
+  // First the bare symbols, then everything that follows from them.
+  for (const bool bare : {true, false}) {
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const TensorType& want = g.type(g.inputs[k].value);
+      const auto& [dtype, shape] = inputs[k];
+      if (dtype != want.dtype || shape.size() != want.shape.size())
+        return Error(Errc::InputType, "input '" + g.inputs[k].name + "' has type " +
+                                          std::string(name(dtype)) + shapeText(shape) +
+                                          ", expected " + text(want));
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        const std::string_view symbol = want.shape[d].symbolName();
+        if (bare != !symbol.empty()) continue;
+        if (bare) {
+          if (const int64_t* have = b.find(symbol); have && *have != shape[d])
+            return Error(Errc::SymbolConflict,
+                         "symbol '" + std::string(symbol) + "' is " + std::to_string(*have) +
+                             " and, on axis " + std::to_string(d) + " of input '" +
+                             g.inputs[k].name + "', " + std::to_string(shape[d]));
+          b.set(symbol, shape[d]);
+          continue;
+        }
+        auto v = want.shape[d].evaluate(b);
+        if (!v) return std::move(v).error().note("in the type of input '" + g.inputs[k].name + "'");
+        if (*v != shape[d])
+          return Error(Errc::InputType,
+                       "input '" + g.inputs[k].name + "' has extent " + std::to_string(shape[d]) +
+                           " on axis " + std::to_string(d) + ", expected " + want.shape[d].text() +
+                           (want.shape[d].isConst() ? "" : " = " + std::to_string(*v)));
+      }
+    }
+  }
+  return b;
+}
+
+static Result<std::vector<RefTensor>> run(const Graph& g, std::span<const RefTensor> inputs,
+                                          bool keepAll) {
+  std::vector<std::pair<DType, std::vector<int64_t>>> types;
+  for (const RefTensor& t : inputs) types.emplace_back(t.dtype, t.shape);
+  RLX_TRY(const Bindings bindings, bindInputs(g, types));
+  std::vector<RefTensor> values(g.values.size());
+  std::vector<uint32_t> lastUse(g.values.size(), 0);
+  for (uint32_t n = 0; n < g.nodes.size(); ++n)
+    for (const ValueId v : g.nodes[n].inputs)
+      if (v) lastUse[v.index] = n;
+  for (const Port& p : g.outputs) lastUse[p.value.index] = UINT32_MAX;
+  for (std::size_t k = 0; k < g.inputs.size(); ++k) values[g.inputs[k].value.index] = inputs[k];
+  for (uint32_t n = 0; n < g.nodes.size(); ++n) {
+    const Node& node = g.nodes[n];
+    if (node.op == OpKind::Input) continue;
+    std::vector<const RefTensor*> in;
+    for (const ValueId v : node.inputs) in.push_back(v ? &values[v.index] : nullptr);
+    std::vector<RefType> results;
+    for (const ValueId v : node.results) {
+      RefType t{g.type(v).dtype, {}};
+      for (const Dim& d : g.type(v).shape) {
+        RLX_TRY(const int64_t e, d.evaluate(bindings));
+        if (e < 0)
+          return Error(Errc::ShapeMismatch, std::string(name(node.op)) + ": extent " + d.text() +
+                                                " is " + std::to_string(e))
+              .node(node.name);
+        t.shape.push_back(e);
+      }
+      results.push_back(std::move(t));
+    }
+    auto out = opDef(node.op).reference(RefContext{node.op, node.attrs, in, results, bindings});
+    if (!out) return std::move(out).error().node(node.name);
+    for (std::size_t k = 0; k < out->size(); ++k)
+      values[node.results[k].index] = std::move((*out)[k]);
+    if (!keepAll)
+      for (const ValueId v : node.inputs)
+        if (v && lastUse[v.index] == n) values[v.index] = RefTensor();
+  }
+  return values;
+}
+
+Result<std::vector<RefTensor>> interpretAll(const Graph& g, std::span<const RefTensor> inputs) {
+  return run(g, inputs, true);
+}
+
+Result<std::vector<RefTensor>> interpret(const Graph& g, std::span<const RefTensor> inputs) {
+  RLX_TRY(std::vector<RefTensor> all, run(g, inputs, false));
+  std::vector<RefTensor> out;
+  for (const Port& p : g.outputs) out.push_back(all[p.value.index]);
+  return out;
+}
+
+}  // namespace rlx

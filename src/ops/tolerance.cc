@@ -1,0 +1,136 @@
+#include "ops/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/op.h"
+
+namespace rlx {
+namespace {
+
+double unit(DType t) {
+  switch (t) {
+    case DType::F64:
+    case DType::C128: return 0x1p-52;
+    case DType::F32:
+    case DType::C64: return 0x1p-23;
+    case DType::F16: return 0x1p-10;
+    case DType::BF16: return 0x1p-7;
+    case DType::F8E4M3: return 0x1p-3;
+    case DType::F8E5M2:
+    case DType::F4E2M1: return 0x1p-2;
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::I64:
+    case DType::U8:
+    case DType::U16:
+    case DType::U32:
+    case DType::U64:
+    case DType::Bool:
+    case DType::I4:
+    case DType::U4:
+    case DType::Q4_0:
+    case DType::Q4_1:
+    case DType::Q5_0:
+    case DType::Q5_1:
+    case DType::Q8_0:
+    case DType::Q2_K:
+    case DType::Q3_K:
+    case DType::Q4_K:
+    case DType::Q5_K:
+    case DType::Q6_K: return 0;
+  }
+  return 0;
+}
+
+// Units in the last place of the arithmetic's type, expressed in the storage type: narrow floats
+// compute in f32 and round once.
+double relative(DType t, double ulps) {
+  const double store = unit(t);
+  if (store == 0) return 0;
+  return t == DType::F64 ? ulps * store : ulps * 0x1p-23 + (store > 0x1p-23 ? store * 0.51 : 0);
+}
+
+constexpr double kHardCap = 1e-3;  // of the operand scale, in f32
+
+}  // namespace
+
+Tolerance tolerance(OpKind op, DType dtype, int64_t length) {
+  Tolerance t;
+  if (unit(dtype) == 0) return t;
+  const auto index = static_cast<std::size_t>(op);
+  double ulps = 4;
+  if (index < kScalarCount) ulps = std::max(kScalars[index].ulp, 0.0);
+  if (opDef(op).indexOnly) ulps = 0;
+  if (opDef(op).info.composite) ulps = 16;
+  const double root = std::sqrt(static_cast<double>(std::max<int64_t>(length, 1)));
+  t.relative = relative(dtype, ulps);
+  t.absolute = length > 1 || opDef(op).info.composite
+                   ? std::min(relative(dtype, 2 * root), std::max(kHardCap, unit(dtype)))
+                   : 0;
+  return t;
+}
+
+Tolerance graphTolerance(DType dtype, int64_t depth, int64_t length) {
+  Tolerance t;
+  if (unit(dtype) == 0) return t;
+  const double root = std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1))) *
+                      std::sqrt(static_cast<double>(std::max<int64_t>(length, 1)));
+  t.relative = relative(dtype, 16);
+  t.absolute = std::min(relative(dtype, 2 * root), std::max(kHardCap, 4 * unit(dtype)));
+  return t;
+}
+
+Difference compare(const RefTensor& got, const RefTensor& want, Tolerance t, double scale) {
+  Difference d;
+  if (got.dtype != want.dtype || got.shape != want.shape) {
+    d.equal = false;
+    d.worst = HUGE_VAL;
+    return d;
+  }
+  if (got.isInt()) {
+    for (int64_t k = 0; k < want.elements(); ++k) {
+      if (got.integer(k) == want.integer(k)) continue;
+      const double e = std::fabs(static_cast<double>(got.integer(k) - want.integer(k)));
+      if (d.equal) d.at = k, d.got = got.number(k), d.want = want.number(k), d.error = e;
+      d.equal = false;
+      d.worst = HUGE_VAL;
+      d.maxAbs = std::max(d.maxAbs, e);
+    }
+    return d;
+  }
+  double dot = 0, gg = 0, ww = 0, largest = 0;
+  for (const double w : want.f)
+    if (std::isfinite(w)) largest = std::max(largest, std::fabs(w));
+  if (scale == 0) scale = largest;
+  for (std::size_t k = 0; k < want.f.size(); ++k) {
+    const double g = got.f[k], w = want.f[k];
+    if ((std::isnan(g) && std::isnan(w)) || g == w) {
+      if (std::isfinite(g)) dot += g * w, gg += g * g, ww += w * w;
+      continue;
+    }
+    const double allowed = t.relative * std::fabs(w) + t.absolute * scale +
+                           (t.relative > 0 ? 1.5e-45 : 0);  // one subnormal step of f32
+    double error = std::fabs(g - w);
+    double ratio = allowed > 0 ? error / allowed : HUGE_VAL;
+    if (!std::isfinite(g) || !std::isfinite(w)) {
+      // Overflow at the border of the dtype: an infinity against a value within tolerance of it.
+      const double top = roundTo(want.dtype, w);
+      ratio = !std::isnan(g) && !std::isnan(w) && top == g ? 0 : HUGE_VAL;
+      error = HUGE_VAL;
+    } else {
+      dot += g * w, gg += g * g, ww += w * w;
+      d.maxAbs = std::max(d.maxAbs, error);
+    }
+    if (ratio > 1) d.equal = false;
+    if (ratio > d.worst || d.at < 0) {
+      d.worst = std::max(d.worst, ratio);
+      d.at = static_cast<int64_t>(k), d.got = g, d.want = w, d.error = error;
+    }
+  }
+  d.cosine = gg > 0 && ww > 0 ? dot / std::sqrt(gg * ww) : gg == ww ? 1 : 0;
+  return d;
+}
+
+}  // namespace rlx

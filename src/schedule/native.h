@@ -1,0 +1,59 @@
+// NativeKernel: a kernel that one backend has for one op: a library call, or code written or
+// generated for that device alone. Everything else goes through the op's own lowering.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "kir/caps.h"
+
+namespace rlx {
+
+// A tensor inside a buffer: element (i0, i1, ...) lies at offset + sum(i_k * strides[k]) elements.
+struct StridedView {
+  ValueId base;  // the value whose buffer it is
+  DType dtype = DType::F32;
+  Dim offset;
+  Shape shape;
+  std::vector<Dim> strides;
+};
+
+struct NativeQuery {
+  const Graph& graph;
+  NodeId node;
+  const Caps& caps;
+  std::vector<StridedView> operands;  // of present operands, views seen through
+  const Node& get() const { return graph.node(node); }
+};
+
+// Concrete addresses and strides of one call.
+struct NativeTensor {
+  std::byte* data = nullptr;
+  std::vector<int64_t> shape, strides;  // in elements
+};
+struct NativeCall {
+  std::vector<NativeTensor> operands;
+  NativeTensor result;
+  int32_t threads = 1;
+};
+
+// A native kernel made for one node.
+class NativeProgram {
+ public:
+  virtual ~NativeProgram() = default;
+  virtual Status run(const NativeCall& call) = 0;
+};
+
+struct NativeKernel {
+  OpKind op;
+  std::string_view name;
+  // Ok, or the reason it does not take this node.
+  Status (*accepts)(const NativeQuery&);
+  Result<std::unique_ptr<NativeProgram>> (*make)(const NativeQuery&);
+  bool onHost = false;  // works on host memory: operands are copied there on other devices
+};
+
+}  // namespace rlx

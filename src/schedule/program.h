@@ -1,0 +1,49 @@
+// Program: what a graph becomes: buffers, and steps over them. Sizes are Dims, evaluated per call.
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "kir/kernel.h"
+#include "schedule/native.h"
+
+namespace rlx {
+
+enum class BufferKind : uint8_t { Input, Constant, Output, Temporary };
+
+struct ProgramBuffer {
+  ValueId value;
+  BufferKind kind = BufferKind::Temporary;
+  DType dtype = DType::F32;
+  Dim elements;
+  int32_t port = -1;  // of inputs and outputs
+};
+
+struct Step {
+  std::string label;              // ops it covers, for people
+  std::vector<NodeId> nodes;      // of the primitive graph, the root last
+  std::vector<uint32_t> buffers;  // kernel: in binding order; native: operands then the result
+  uint32_t written = 0;           // the program buffer it writes
+  int32_t inPlace = -1;  // index into `buffers` of an operand whose memory the result may take
+  // Kernel step.
+  kir::Kernel kernel;
+  std::array<Dim, 3> grid{Dim(1), Dim(1), Dim(1)};
+  std::vector<Dim> params;
+  // Native step: set when `native` is.
+  const NativeKernel* native = nullptr;
+  std::shared_ptr<NativeProgram> program;
+  std::vector<StridedView> views;  // of the operands
+};
+
+struct Program {
+  Graph graph;  // the primitive graph it came from
+  std::vector<ProgramBuffer> buffers;
+  std::vector<Step> steps;
+};
+
+// Text of a program: buffers and steps, kernels included.
+std::string print(const Program& program);
+
+}  // namespace rlx

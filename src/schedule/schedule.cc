@@ -1,0 +1,288 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+#include "ops/attrs.h"
+#include "ops/op.h"
+#include "schedule/lower.h"
+
+namespace rlx {
+namespace {
+
+constexpr double kRecompute = 6;  // a map this cheap is computed again rather than stored
+constexpr double kLongest = 120;  // of a chain of maps in one kernel
+
+class Scheduler {
+ public:
+  Scheduler(const Graph& g, const Caps& caps, std::span<const NativeKernel* const> natives)
+      : graph_(g), caps_(caps), natives_(natives) {}
+
+  Result<Program> run() {
+    consumers_.resize(graph_.values.size());
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      for (const ValueId v : graph_.nodes[n].inputs)
+        if (v) consumers_[v.index].push_back(n);
+    forced_.assign(graph_.values.size(), false);
+    // Each retry makes at least one more value resident.
+    for (std::size_t attempt = 0; attempt <= graph_.values.size(); ++attempt) {
+      decide();
+      bool retry = false;
+      std::vector<LoweredRegion> regions;
+      std::vector<ValueId> roots;
+      for (uint32_t n = 0; n < graph_.nodes.size() && !retry; ++n) {
+        const Node& node = graph_.nodes[n];
+        if (node.op == OpKind::Input || node.op == OpKind::Constant) continue;
+        for (const ValueId v : node.results) {
+          if (!residency_.of(v) || !live_[v.index]) continue;
+          if (natives_[n]) {
+            RLX_TRY(LoweredRegion r, native(n));
+            regions.push_back(std::move(r));
+            roots.push_back(v);
+            continue;
+          }
+          RLX_TRY(LoweredRegion r, lowerRegion(graph_, residency_, v, caps_));
+          limitBindings(r);
+          if (!r.violations.empty()) {
+            for (const ValueId x : r.violations) forced_[x.index] = true;
+            retry = true;
+            break;
+          }
+          regions.push_back(std::move(r));
+          roots.push_back(v);
+        }
+      }
+      if (!retry) return assemble(std::move(regions), roots);
+    }
+    return Error(Errc::Internal, "scheduling does not settle");
+  }
+
+ private:
+  // The value behind chains that only move elements.
+  ValueId behindMoves(ValueId v) const {
+    for (;;) {
+      const Node& n = graph_.definition(v);
+      if (!opDef(n.op).indexOnly || n.inputs.empty() || !n.inputs[0]) return v;
+      v = n.inputs[0];
+    }
+  }
+  bool isLeaf(ValueId v) const {
+    const OpKind op = graph_.definition(v).op;
+    return op == OpKind::Input || op == OpKind::Constant;
+  }
+
+  void decide() {
+    const std::size_t count = graph_.values.size();
+    residency_.resident.assign(count, false);
+    live_.assign(count, false);
+    root_.assign(count, ValueId{});
+    many_.assign(count, false);
+    cost_.assign(count, 0);
+    std::vector<bool>& resident = residency_.resident;
+    for (std::size_t v = 0; v < count; ++v) resident[v] = forced_[v];
+    for (const Port& p : graph_.outputs) resident[p.value.index] = live_[p.value.index] = true;
+    // Costs of chains, forwards, as if everything cheap were inlined.
+    for (const Node& n : graph_.nodes)
+      for (const ValueId v : n.results) {
+        const OpDef& d = opDef(n.op);
+        double c = d.indexOnly || isLeaf(v) ? 0 : d.cost;
+        if (d.element)
+          for (const ValueId x : n.inputs)
+            if (x && opDef(graph_.definition(x).op).element && !resident[x.index])
+              c += cost_[x.index];
+        cost_[v.index] = c;
+        if (c > kLongest) resident[v.index] = true, cost_[v.index] = 0;
+      }
+    for (uint32_t n = static_cast<uint32_t>(graph_.nodes.size()); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      const OpDef& def = opDef(node.op);
+      for (const ValueId v : node.results) {
+        for (const uint32_t c : consumers_[v.index])
+          for (const ValueId r : graph_.nodes[c].results)
+            if (live_[r.index]) live_[v.index] = true;
+        if (!live_[v.index]) continue;
+        if (isLeaf(v)) {
+          resident[v.index] = true;
+          continue;
+        }
+        findRoot(v);
+        if (natives_[n] || def.scanStep) resident[v.index] = true;
+        if (!resident[v.index] && def.fold && !inlinable(node, v)) resident[v.index] = true;
+        if (!resident[v.index] && def.element && many_[v.index] && cost_[v.index] > kRecompute)
+          resident[v.index] = true;
+        // What this node asks of its operands.
+        for (const ValueId x : node.inputs) {
+          if (!x) continue;
+          if (natives_[n]) {
+            resident[stridedView(graph_, x).base.index] = true;
+          } else if (def.fold && reuses(node, v)) {
+            const ValueId source = behindMoves(x);
+            if (!opDef(graph_.definition(source).op).indexOnly) resident[source.index] = true;
+          }
+        }
+      }
+    }
+  }
+
+  bool reuses(const Node& node, ValueId) const {
+    return node.op != OpKind::Reduce && node.op != OpKind::ArgReduce;
+  }
+
+  // The one resident value that v is computed for, or many.
+  void findRoot(ValueId v) {
+    for (const uint32_t c : consumers_[v.index]) {
+      for (const ValueId r : graph_.nodes[c].results) {
+        if (!live_[r.index]) continue;
+        const bool ends = residency_.of(r);
+        if (!ends && many_[r.index]) many_[v.index] = true;
+        const ValueId found = ends ? r : root_[r.index];
+        if (root_[v.index] && found && root_[v.index].index != found.index) many_[v.index] = true;
+        if (found) root_[v.index] = found;
+      }
+    }
+  }
+
+  bool inlinable(const Node& node, ValueId v) const {
+    if (many_[v.index] || !root_[v.index]) return false;
+    const ValueId root = root_[v.index];
+    const OpDef& rootDef = opDef(graph_.definition(root).op);
+    if (rootDef.scanStep) return false;
+    if (node.op == OpKind::Reduce) {
+      // A row that is reduced and used again: the region checks that it is one.
+      const auto& a = node.attrs.as<ReduceAttrs>();
+      const auto rank = static_cast<int64_t>(graph_.type(node.inputs[0]).shape.size());
+      std::vector<int64_t> axes;
+      for (const int64_t x : a.axes) axes.push_back(x < 0 ? x + rank : x);
+      std::sort(axes.begin(), axes.end());
+      bool trailing = !axes.empty();
+      for (std::size_t k = 0; k < axes.size(); ++k)
+        trailing = trailing && axes[k] == rank - static_cast<int64_t>(axes.size() - k);
+      if (trailing) return true;
+    }
+    // An epilogue: maps of the same element count from here to the root, each used once.
+    if (!rootDef.element) return false;
+    const Dim n = elements(graph_.type(v).shape);
+    ValueId at = v;
+    while (at.index != root.index) {
+      if (consumers_[at.index].size() != 1) return false;
+      const Node& next = graph_.nodes[consumers_[at.index][0]];
+      if (!opDef(next.op).element || next.op == OpKind::Gather ||
+          next.op == OpKind::GatherElements || next.op == OpKind::GatherNd ||
+          next.op == OpKind::Pad || next.op == OpKind::Concat)
+        return false;
+      at = next.results[0];
+      if (!(elements(graph_.type(at).shape) == n)) return false;
+    }
+    return true;
+  }
+
+  // Too many buffers for one kernel: its costliest inlined operand moves to memory.
+  void limitBindings(LoweredRegion& r) {
+    if (!r.violations.empty() || static_cast<int32_t>(r.reads.size()) <= caps_.maxBindings) return;
+    ValueId pick;
+    for (const NodeId id : r.step.nodes) {
+      const ValueId v = graph_.node(id).results[0];
+      if (v.index == r.reads.back().index || residency_.of(v)) continue;
+      if (!pick || cost_[v.index] > cost_[pick.index]) pick = v;
+    }
+    if (pick) r.violations.push_back(pick);
+  }
+
+  Result<LoweredRegion> native(uint32_t n) {
+    const Node& node = graph_.nodes[n];
+    LoweredRegion r;
+    NativeQuery q{graph_, {n}, caps_, {}};
+    for (const ValueId x : node.inputs) {
+      if (!x) continue;
+      q.operands.push_back(stridedView(graph_, x));
+      r.reads.push_back(q.operands.back().base);
+    }
+    r.reads.push_back(node.results[0]);
+    r.step.native = natives_[n];
+    RLX_TRY(std::unique_ptr<NativeProgram> made, natives_[n]->make(q));
+    r.step.program = std::move(made);
+    r.step.views = std::move(q.operands);
+    r.step.nodes = {NodeId{n}};
+    r.step.label = std::string(name(node.op)) + " (" + std::string(natives_[n]->name) + ")";
+    return r;
+  }
+
+  Result<Program> assemble(std::vector<LoweredRegion> regions, const std::vector<ValueId>& roots) {
+    Program p;
+    std::vector<int32_t> bufferOf(graph_.values.size(), -1);
+    auto add = [&](ValueId v) {
+      int32_t& b = bufferOf[v.index];
+      if (b >= 0) return static_cast<uint32_t>(b);
+      b = static_cast<int32_t>(p.buffers.size());
+      ProgramBuffer buffer;
+      buffer.value = v;
+      buffer.dtype = graph_.type(v).dtype;
+      buffer.elements = elements(graph_.type(v).shape);
+      const Node& n = graph_.definition(v);
+      if (n.op == OpKind::Constant) buffer.kind = BufferKind::Constant;
+      for (std::size_t k = 0; k < graph_.inputs.size(); ++k)
+        if (graph_.inputs[k].value.index == v.index)
+          buffer.kind = BufferKind::Input, buffer.port = static_cast<int32_t>(k);
+      for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
+        if (graph_.outputs[k].value.index == v.index)
+          buffer.kind = BufferKind::Output, buffer.port = static_cast<int32_t>(k);
+      p.buffers.push_back(std::move(buffer));
+      return static_cast<uint32_t>(b);
+    };
+    for (const Port& in : graph_.inputs) add(in.value);
+    for (std::size_t k = 0; k < regions.size(); ++k) {
+      LoweredRegion& r = regions[k];
+      for (const ValueId v : r.reads) r.step.buffers.push_back(add(v));
+      r.step.written = add(roots[k]);
+      p.steps.push_back(std::move(r.step));
+    }
+    return p;
+  }
+
+  const Graph& graph_;
+  const Caps& caps_;
+  std::span<const NativeKernel* const> natives_;
+  std::vector<std::vector<uint32_t>> consumers_;
+  Residency residency_;
+  std::vector<bool> forced_, live_, many_;
+  std::vector<ValueId> root_;
+  std::vector<double> cost_;
+};
+
+// Outputs must be results of their own: one that is an input, a constant or another output is
+// copied.
+void separateOutputs(Graph& g) {
+  std::vector<bool> taken(g.values.size());
+  for (Port& p : g.outputs) {
+    const OpKind op = g.definition(p.value).op;
+    if (op != OpKind::Input && op != OpKind::Constant && !taken[p.value.index]) {
+      taken[p.value.index] = true;
+      continue;
+    }
+    Node n;
+    n.op = OpKind::Reshape;
+    n.inputs = {p.value};
+    n.attrs = Attrs::of(ShapeAttrs{g.type(p.value).shape});
+    n.name = p.name;
+    const ValueId v{static_cast<uint32_t>(g.values.size())};
+    n.results = {v};
+    g.values.push_back({g.type(p.value), NodeId{static_cast<uint32_t>(g.nodes.size())}, 0});
+    g.nodes.push_back(std::move(n));
+    p.value = v;
+    taken.push_back(true);
+  }
+}
+
+}  // namespace
+
+Result<Program> schedule(Graph graph, const Caps& caps,
+                         std::span<const NativeKernel* const> natives) {
+  std::vector<const NativeKernel*> chosen(natives.begin(), natives.end());
+  separateOutputs(graph);
+  chosen.resize(graph.nodes.size(), nullptr);
+  Program p;
+  { RLX_TRY(p, Scheduler(graph, caps, chosen).run()); }
+  p.graph = std::move(graph);
+  return p;
+}
+
+}  // namespace rlx
