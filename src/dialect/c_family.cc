@@ -17,9 +17,12 @@ using kir::Space;
 using kir::Stmt;
 using kir::StmtKind;
 
-bool isWord(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+bool isWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
-// Replaces $words. A word ends where `get` knows no longer one: single letters and digits are words.
+// Replaces $words. A word ends where `get` knows no longer one: single letters and digits are
+// words.
 template <class Get>
 void fill(std::string& out, std::string_view text, Get&& get) {
   for (std::size_t i = 0; i < text.size();) {
@@ -84,18 +87,17 @@ class Printer {
     for (std::size_t t = 0; t < kDTypeCount; ++t)
       if (used_ & bit(static_cast<DType>(t))) features += d_.features[t];
     const int64_t lanes = int64_t{1} * k_.block[0] * k_.block[1] * k_.block[2];
-    return filled(d_.frame,
-                  {{{"features", features},
-                    {"helpers", helpers(body)},
-                    {"args", args},
-                    {"shared", shared},
-                    {"local", local},
-                    {"name", k_.name},
-                    {"x", std::to_string(k_.block[0])},
-                    {"y", std::to_string(k_.block[1])},
-                    {"z", std::to_string(k_.block[2])},
-                    {"lanes", std::to_string(lanes)},
-                    {"body", body}}});
+    return filled(d_.frame, {{{"features", features},
+                              {"helpers", helpers(body)},
+                              {"args", args},
+                              {"shared", shared},
+                              {"local", local},
+                              {"name", entryPoint(k_)},
+                              {"x", std::to_string(k_.block[0])},
+                              {"y", std::to_string(k_.block[1])},
+                              {"z", std::to_string(k_.block[2])},
+                              {"lanes", std::to_string(lanes)},
+                              {"body", body}}});
   }
 
  private:
@@ -114,8 +116,9 @@ class Printer {
     std::size_t place = 0;
     auto add = [&](std::string_view text, const std::string& n, std::size_t i, DType t) {
       if (place++ && text.size()) out += d_.separator;
-      out += filled(text, {{{"n", n}, {"i", std::to_string(i)}, {"k", std::to_string(place - 1)},
-                            {"t", type(t)}}});
+      out += filled(
+          text,
+          {{{"n", n}, {"i", std::to_string(i)}, {"k", std::to_string(place - 1)}, {"t", type(t)}}});
     };
     for (std::size_t i = 0; i < kir::globalCount(k_); ++i) {
       const kir::Access access = k_.buffers[i].access;

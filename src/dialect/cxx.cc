@@ -16,8 +16,10 @@ constexpr DialectBitcast kBitcasts[] = {
 
 // The second operand wins unless the first is greater or NaN: NaN in either comes out.
 constexpr DialectHelper kHelpers[] = {
-    {"rlx_max", "template <class T>\nstatic inline T rlx_max(T a, T b) { return a > b || a != a ? a : b; }\n"},
-    {"rlx_min", "template <class T>\nstatic inline T rlx_min(T a, T b) { return a < b || a != a ? a : b; }\n"},
+    {"rlx_max",
+     "template <class T>\nstatic inline T rlx_max(T a, T b) { return a > b || a != a ? a : b; }\n"},
+    {"rlx_min",
+     "template <class T>\nstatic inline T rlx_min(T a, T b) { return a < b || a != a ? a : b; }\n"},
     {"rlx_nan", "template <class T>\nstatic inline bool rlx_nan(T a) { return a != a; }\n"},
 };
 
@@ -25,19 +27,41 @@ struct Builtin {
   ScalarOp op;
   std::string_view f32, f64;
 };
-#define RLX_BUILTIN1(Id, fn) {ScalarOp::Id, "__builtin_" #fn "f($0)", "__builtin_" #fn "($0)"}
-#define RLX_BUILTIN2(Id, fn) {ScalarOp::Id, "__builtin_" #fn "f($0, $1)", "__builtin_" #fn "($0, $1)"}
+#define RLX_BUILTIN1(Id, fn) \
+  { ScalarOp::Id, "__builtin_" #fn "f($0)", "__builtin_" #fn "($0)" }
+#define RLX_BUILTIN2(Id, fn) \
+  { ScalarOp::Id, "__builtin_" #fn "f($0, $1)", "__builtin_" #fn "($0, $1)" }
 constexpr Builtin kBuiltins[] = {
-    RLX_BUILTIN1(Abs, fabs),    RLX_BUILTIN1(Floor, floor), RLX_BUILTIN1(Ceil, ceil),
-    RLX_BUILTIN1(Round, rint),  RLX_BUILTIN1(Trunc, trunc), RLX_BUILTIN1(Sqrt, sqrt),
-    RLX_BUILTIN1(Cbrt, cbrt),   RLX_BUILTIN1(Exp, exp),     RLX_BUILTIN1(Exp2, exp2),
-    RLX_BUILTIN1(Expm1, expm1), RLX_BUILTIN1(Log, log),     RLX_BUILTIN1(Log2, log2),
-    RLX_BUILTIN1(Log10, log10), RLX_BUILTIN1(Log1p, log1p), RLX_BUILTIN1(Sin, sin),
-    RLX_BUILTIN1(Cos, cos),     RLX_BUILTIN1(Tan, tan),     RLX_BUILTIN1(Asin, asin),
-    RLX_BUILTIN1(Acos, acos),   RLX_BUILTIN1(Atan, atan),   RLX_BUILTIN1(Sinh, sinh),
-    RLX_BUILTIN1(Cosh, cosh),   RLX_BUILTIN1(Tanh, tanh),   RLX_BUILTIN1(Asinh, asinh),
-    RLX_BUILTIN1(Acosh, acosh), RLX_BUILTIN1(Atanh, atanh), RLX_BUILTIN1(Erf, erf),
-    RLX_BUILTIN2(Rem, fmod),    RLX_BUILTIN2(Pow, pow),     RLX_BUILTIN2(Atan2, atan2),
+    RLX_BUILTIN1(Abs, fabs),
+    RLX_BUILTIN1(Floor, floor),
+    RLX_BUILTIN1(Ceil, ceil),
+    RLX_BUILTIN1(Round, rint),
+    RLX_BUILTIN1(Trunc, trunc),
+    RLX_BUILTIN1(Sqrt, sqrt),
+    RLX_BUILTIN1(Cbrt, cbrt),
+    RLX_BUILTIN1(Exp, exp),
+    RLX_BUILTIN1(Exp2, exp2),
+    RLX_BUILTIN1(Expm1, expm1),
+    RLX_BUILTIN1(Log, log),
+    RLX_BUILTIN1(Log2, log2),
+    RLX_BUILTIN1(Log10, log10),
+    RLX_BUILTIN1(Log1p, log1p),
+    RLX_BUILTIN1(Sin, sin),
+    RLX_BUILTIN1(Cos, cos),
+    RLX_BUILTIN1(Tan, tan),
+    RLX_BUILTIN1(Asin, asin),
+    RLX_BUILTIN1(Acos, acos),
+    RLX_BUILTIN1(Atan, atan),
+    RLX_BUILTIN1(Sinh, sinh),
+    RLX_BUILTIN1(Cosh, cosh),
+    RLX_BUILTIN1(Tanh, tanh),
+    RLX_BUILTIN1(Asinh, asinh),
+    RLX_BUILTIN1(Acosh, acosh),
+    RLX_BUILTIN1(Atanh, atanh),
+    RLX_BUILTIN1(Erf, erf),
+    RLX_BUILTIN2(Rem, fmod),
+    RLX_BUILTIN2(Pow, pow),
+    RLX_BUILTIN2(Atan2, atan2),
     RLX_BUILTIN2(CopySign, copysign),
     {ScalarOp::Fma, "__builtin_fmaf($0, $1, $2)", "__builtin_fma($0, $1, $2)"},
 };

@@ -7,8 +7,8 @@ namespace rlx {
 
 std::span<const Dialect* const> dialects() {
   using namespace dialect;
-  static constexpr const Dialect* kAll[] = {&kCuda, &kCxx,    &kGlsl, &kHip,
-                                            &kHlsl, &kMsl,    &kOpencl, &kWgsl};
+  static constexpr const Dialect* kAll[] = {&kCuda, &kCxx, &kGlsl,   &kHip,
+                                            &kHlsl, &kMsl, &kOpencl, &kWgsl};
   return kAll;
 }
 
@@ -29,6 +29,10 @@ kir::Spelling spelling(const Dialect& d) {
       if (!d.table(type)[op].empty()) s.ops[op] |= bit(type);
   }
   return s;
+}
+
+std::string entryPoint(const kir::Kernel& kernel) {
+  return "k_" + kernel.name;
 }
 
 Result<std::string> emitText(const kir::Kernel& kernel, const Caps& caps, const Dialect& d) {

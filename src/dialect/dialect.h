@@ -1,5 +1,5 @@
-// A dialect is data: how a language spells types, scalar ops, statements and the frame of a kernel. One
-// printer (c_family.cc) reads the records and knows no language; what a record leaves empty the
+// A dialect is data: how a language spells types, scalar ops, statements and the frame of a kernel.
+// One printer (c_family.cc) reads the records and knows no language; what a record leaves empty the
 // legaliser removes from the kernel first.
 //
 // Templates hold $words. In every template each operand appears at most once, so that text does not
@@ -17,7 +17,8 @@
 
 namespace rlx {
 
-// Text put before the kernel when the kernel's text mentions `name`. A helper may use those before it.
+// Text put before the kernel when the kernel's text mentions `name`. A helper may use those before
+// it.
 struct DialectHelper {
   std::string_view name;
   std::string_view text;
@@ -82,8 +83,11 @@ const Dialect* findDialect(std::string_view name);
 
 // What the legaliser needs to know.
 kir::Spelling spelling(const Dialect& dialect);
-// The text of a kernel that legalize() made for this dialect. The entry point is named as the kernel,
-// or as the language demands. Unsupported names what the dialect cannot spell.
+// The name of the function that runs the kernel: not the bare name, which may be one of the
+// language's own functions. GLSL demands "main" instead.
+std::string entryPoint(const kir::Kernel& kernel);
+// The text of a kernel that legalize() made for this dialect. Unsupported names what the dialect
+// cannot spell.
 Result<std::string> printKernel(const kir::Kernel& kernel, const Dialect& dialect);
 // Legalises for `caps`, then prints.
 Result<std::string> emitText(const kir::Kernel& kernel, const Caps& caps, const Dialect& dialect);

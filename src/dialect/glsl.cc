@@ -1,5 +1,5 @@
-// GLSL 4.50 in the Vulkan flavour: storage buffers in set 0, parameters as push constants. Elementary
-// functions are left to expansions: the language bounds their errors too loosely.
+// GLSL 4.50 in the Vulkan flavour: storage buffers in set 0, parameters as push constants.
+// Elementary functions are left to expansions: the language bounds their errors too loosely.
 #include "dialect/records.h"
 
 namespace rlx::dialect {
@@ -14,8 +14,9 @@ constexpr DialectBitcast kBitcasts[] = {
     {DType::U16, DType::F16, "float16BitsToUint16($0)"},
 };
 
-// Compilers may assume that there is no NaN in comparisons, so NaN is told by its bits. `%` of negative
-// operands is undefined in the language. fmod works on the bits: subtract and shift, exact at any ratio.
+// Compilers may assume that there is no NaN in comparisons, so NaN is told by its bits. `%` of
+// negative operands is undefined in the language. fmod works on the bits: subtract and shift, exact
+// at any ratio.
 constexpr DialectHelper kHelpers[] = {
     {"rlx_nan_f32",
      "bool rlx_nan_f32(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }\n"},

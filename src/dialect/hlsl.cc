@@ -1,5 +1,5 @@
-// HLSL for shader model 5.1: structured buffers, parameters in a constant buffer. No 64-bit integers, no
-// narrow storage.
+// HLSL for shader model 5.1: structured buffers, parameters in a constant buffer. No 64-bit
+// integers, no narrow storage.
 #include "dialect/records.h"
 
 namespace rlx::dialect {
@@ -23,7 +23,8 @@ constexpr DialectHelper kHelpers[] = {
      "  if (y == 0u || x >= 0x7f800000u || y > 0x7f800000u) return asfloat(0x7fc00000u);\n"
      "  if (x < y) return a;\n"
      "  int ex = int(x >> 23), ey = int(y >> 23);\n"
-     "  int sx = ex == 0 ? 23 - int(firstbithigh(x)) : 0, sy = ey == 0 ? 23 - int(firstbithigh(y)) : 0;\n"
+     "  int sx = ex == 0 ? 23 - int(firstbithigh(x)) : 0, sy = ey == 0 ? 23 - int(firstbithigh(y)) "
+     ": 0;\n"
      "  ex = ex == 0 ? 1 - sx : ex;\n"
      "  ey = ey == 0 ? 1 - sy : ey;\n"
      "  x = ((x << sx) & 0x007fffffu) | 0x00800000u;\n"

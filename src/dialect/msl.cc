@@ -1,4 +1,5 @@
-// Metal Shading Language. No 64-bit floats; precise:: where the language has it, expansions elsewhere.
+// Metal Shading Language. No 64-bit floats; precise:: where the language has it, expansions
+// elsewhere.
 #include "dialect/records.h"
 
 namespace rlx::dialect {
@@ -12,9 +13,13 @@ constexpr DialectBitcast kBitcasts[] = {
 };
 
 constexpr DialectHelper kHelpers[] = {
-    {"rlx_nan", "static inline bool rlx_nan(float a) { return (as_type<uint>(a) & 0x7fffffffu) > 0x7f800000u; }\n"},
-    {"rlx_max", "static inline float rlx_max(float a, float b) { return a > b || rlx_nan(a) ? a : b; }\n"},
-    {"rlx_min", "static inline float rlx_min(float a, float b) { return a < b || rlx_nan(a) ? a : b; }\n"},
+    {"rlx_nan",
+     "static inline bool rlx_nan(float a) { return (as_type<uint>(a) & 0x7fffffffu) > 0x7f800000u; "
+     "}\n"},
+    {"rlx_max",
+     "static inline float rlx_max(float a, float b) { return a > b || rlx_nan(a) ? a : b; }\n"},
+    {"rlx_min",
+     "static inline float rlx_min(float a, float b) { return a < b || rlx_nan(a) ? a : b; }\n"},
 };
 
 constexpr Dialect make() {

@@ -1,5 +1,5 @@
-// OpenCL C 1.2. Literals with a suffix, overloaded built-ins with C names; fmax and fmin drop NaN, so
-// max and min are helpers.
+// OpenCL C 1.2. Literals with a suffix, overloaded built-ins with C names; fmax and fmin drop NaN,
+// so max and min are helpers.
 #include "dialect/records.h"
 
 namespace rlx::dialect {
@@ -12,11 +12,15 @@ constexpr DialectBitcast kBitcasts[] = {
     {DType::U64, DType::F64, "as_ulong($0)"},
 };
 
-#define RLX_MINMAX(type, s)                                                              \
-  {"rlx_max_" s, "inline " type " rlx_max_" s "(" type " a, " type " b) {\n"             \
-                 "  return a > b || isnan(a) ? a : b;\n}\n"},                            \
-  {"rlx_min_" s, "inline " type " rlx_min_" s "(" type " a, " type " b) {\n"             \
-                 "  return a < b || isnan(a) ? a : b;\n}\n"}
+#define RLX_MINMAX(type, s)                                         \
+  {"rlx_max_" s, "inline " type " rlx_max_" s "(" type " a, " type  \
+                 " b) {\n"                                          \
+                 "  return a > b || isnan(a) ? a : b;\n}\n"},       \
+  {                                                                 \
+    "rlx_min_" s, "inline " type " rlx_min_" s "(" type " a, " type \
+                  " b) {\n"                                         \
+                  "  return a < b || isnan(a) ? a : b;\n}\n"        \
+  }
 constexpr DialectHelper kHelpers[] = {RLX_MINMAX("float", "f32"), RLX_MINMAX("double", "f64")};
 #undef RLX_MINMAX
 

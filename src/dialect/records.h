@@ -9,7 +9,8 @@ extern const Dialect kCxx, kGlsl, kOpencl, kCuda, kHip, kMsl, kHlsl, kWgsl;
 constexpr void set(OpTable& t, ScalarOp op, std::string_view text) {
   t[static_cast<std::size_t>(op)] = text;
 }
-constexpr void set(std::array<std::string_view, kDTypeCount>& t, DType type, std::string_view text) {
+constexpr void set(std::array<std::string_view, kDTypeCount>& t, DType type,
+                   std::string_view text) {
   t[static_cast<std::size_t>(type)] = text;
 }
 
@@ -47,11 +48,11 @@ constexpr void setOperators(Dialect& d) {
 // Types and literals of the C family; a record replaces what its language calls otherwise.
 constexpr void setTypes(Dialect& d) {
   constexpr std::pair<DType, std::string_view> kTypes[] = {
-      {DType::F64, "double"},         {DType::F32, "float"},
-      {DType::I64, "long"},           {DType::U64, "unsigned long"},
-      {DType::I32, "int"},            {DType::U32, "unsigned"},
-      {DType::I16, "short"},          {DType::U16, "unsigned short"},
-      {DType::I8, "signed char"},     {DType::U8, "unsigned char"},
+      {DType::F64, "double"},     {DType::F32, "float"},
+      {DType::I64, "long"},       {DType::U64, "unsigned long"},
+      {DType::I32, "int"},        {DType::U32, "unsigned"},
+      {DType::I16, "short"},      {DType::U16, "unsigned short"},
+      {DType::I8, "signed char"}, {DType::U8, "unsigned char"},
       {DType::Bool, "bool"}};
   for (const auto& [type, text] : kTypes) set(d.types, type, text);
   set(d.literals, DType::F64, "$v");
@@ -91,11 +92,10 @@ constexpr bool wellFormed(const Dialect& d) {
          operandsOnce(d.boolean);
 }
 
-constexpr uint32_t kAllStorage = bit(DType::F64) | bit(DType::F32) | bit(DType::F16) |
-                                 bit(DType::BF16) | bit(DType::I64) | bit(DType::U64) |
-                                 bit(DType::I32) | bit(DType::U32) | bit(DType::I16) |
-                                 bit(DType::U16) | bit(DType::I8) | bit(DType::U8) |
-                                 bit(DType::Bool);
+constexpr uint32_t kAllStorage =
+    bit(DType::F64) | bit(DType::F32) | bit(DType::F16) | bit(DType::BF16) | bit(DType::I64) |
+    bit(DType::U64) | bit(DType::I32) | bit(DType::U32) | bit(DType::I16) | bit(DType::U16) |
+    bit(DType::I8) | bit(DType::U8) | bit(DType::Bool);
 constexpr uint32_t kAllArithmetic = bit(DType::F64) | bit(DType::F32) | bit(DType::I64) |
                                     bit(DType::U64) | bit(DType::I32) | bit(DType::U32) |
                                     bit(DType::Bool);

@@ -1,5 +1,5 @@
-// WGSL for WebGPU: 32-bit types only. A constant expression may not be NaN or infinite, so bits become
-// floats in a function, whose result is no constant.
+// WGSL for WebGPU: 32-bit types only. A constant expression may not be NaN or infinite, so bits
+// become floats in a function, whose result is no constant.
 #include "dialect/records.h"
 
 namespace rlx::dialect {
@@ -68,7 +68,8 @@ constexpr Dialect make() {
   set(d.literals, DType::F32, "$vf");
   set(d.literals, DType::I32, "$vi");
   set(d.literals, DType::U32, "$vu");
-  for (OpTable* t : {&d.f32, &d.integer, &d.boolean}) set(*t, ScalarOp::Select, "select($2, $1, $0)");
+  for (OpTable* t : {&d.f32, &d.integer, &d.boolean})
+    set(*t, ScalarOp::Select, "select($2, $1, $0)");
   set(d.f32, ScalarOp::Max, "rlx_max($0, $1)");
   set(d.f32, ScalarOp::Min, "rlx_min($0, $1)");
   set(d.f32, ScalarOp::IsNan, "rlx_nan($0)");

@@ -33,7 +33,9 @@ class Estimator {
         if (*e) count(*e, times);
       switch (s.kind) {
         case StmtKind::Let:
-        case StmtKind::Mutable: vars_[s.var] = s.kind == StmtKind::Let ? value(s.value) : Known(); break;
+        case StmtKind::Mutable:
+          vars_[s.var] = s.kind == StmtKind::Let ? value(s.value) : Known();
+          break;
         case StmtKind::Accumulate:
           if (isFloat(s.value->type)) cost_.flops += times;
           break;
@@ -44,8 +46,9 @@ class Estimator {
         case StmtKind::For: {
           const Known lo = value(s.lo), hi = value(s.hi);
           const double turns =
-              lo && hi ? static_cast<double>(std::max<int64_t>(0, (*hi - *lo + s.step - 1) / s.step))
-                       : 1;
+              lo && hi
+                  ? static_cast<double>(std::max<int64_t>(0, (*hi - *lo + s.step - 1) / s.step))
+                  : 1;
           vars_[s.var] = lo && hi ? Known((*lo + *hi) / 2) : Known();
           if (turns > 0) block(s.body, times * turns);
           break;
@@ -102,8 +105,8 @@ class Estimator {
           if (!v) return Known();
           x[i] = wideInteger(n.args[i]->type, static_cast<Bits>(*v));
         }
-        return static_cast<int64_t>(wrapInteger(
-            n.type, scalar::integerValue(n.op, x[0], x[1], x[2], valueBits(t))));
+        return static_cast<int64_t>(
+            wrapInteger(n.type, scalar::integerValue(n.op, x[0], x[1], x[2], valueBits(t))));
       }
       case ExprKind::Load:
       case ExprKind::Bitcast: return Known();

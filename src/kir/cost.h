@@ -1,5 +1,5 @@
-// What a launch costs, estimated from the kernel's text: profiles and reports divide it by time. Not a
-// model of caches: every load counts.
+// What a launch costs, estimated from the kernel's text: profiles and reports divide it by time.
+// Not a model of caches: every load counts.
 #pragma once
 #include <array>
 #include <cstdint>

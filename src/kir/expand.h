@@ -155,7 +155,9 @@ inline Expr expandTanh(const Expr& a) {
       u, {1.33368743e-08, 2.05962937e-05, 0.00349481227, 0.133803726, 0.999999979});
   const Expr q = polynomial(u, {7.76929402e-07, 0.000328436522, 0.0258740314, 0.46713688, 1.0});
   const Expr y = min(max(div(mul(x, p), q), f32(-1)), f32(1));
-  return select(lt(u, f32(1e-8)), x, y);
+  // Exactly 1 where the rounded value is: 1 - tanh(x) decides the sign of what follows.
+  const Expr one = select(lt(x, f32(0)), f32(-1), f32(1));
+  return select(lt(u, f32(1e-8)), x, select(le(f32(81), u), one, y));
 }
 
 inline Expr expandErf(const Expr& a) {
@@ -165,7 +167,8 @@ inline Expr expandErf(const Expr& a) {
                                 0.191551111, 1.12837914});
   const Expr q = polynomial(u, {3.78318164e-05, 0.0011707347, 0.0150551619, 0.114559961,
                                 0.503090428, 1.0});
-  return min(max(div(mul(x, p), q), f32(-1)), f32(1));
+  const Expr one = select(lt(x, f32(0)), f32(-1), f32(1));
+  return select(le(f32(15.4), u), one, min(max(div(mul(x, p), q), f32(-1)), f32(1)));
 }
 
 namespace expand_detail {

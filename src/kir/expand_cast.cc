@@ -7,7 +7,9 @@
 namespace rlx::kir {
 namespace {
 
-Expr u32(uint32_t v) { return integer(DType::U32, v); }
+Expr u32(uint32_t v) {
+  return integer(DType::U32, v);
+}
 
 // An F32 of 2^-24, the unit of subnormal halves.
 constexpr double kHalfUnit = 5.9604644775390625e-08;
@@ -21,7 +23,8 @@ Expr halfToFloat(const Expr& bits) {
   const Expr normal = shifted + u32(0x38000000);
   const Expr special = shifted + u32(0x70000000);
   const Expr small = bitcast(DType::U32, cast(DType::F32, m) * constant(DType::F32, kHalfUnit));
-  const Expr magnitude = select(ge(m, u32(0x7c00)), special, select(lt(m, u32(0x400)), small, normal));
+  const Expr magnitude =
+      select(ge(m, u32(0x7c00)), special, select(lt(m, u32(0x400)), small, normal));
   return bitcast(DType::F32, bit_or(magnitude, sign));
 }
 
@@ -36,19 +39,20 @@ Expr floatToHalf(const Expr& x) {
   const Expr small = bitcast(DType::U32, bitcast(DType::F32, m) + half) - u32(0x3f000000);
   const Expr nan = bit_or(bit_and(shr(m, u32(13)), u32(0x3ff)), u32(0x7e00));
   const Expr finite = select(lt(m, u32(0x38800000)), small, normal);
-  const Expr magnitude = select(gt(m, u32(0x7f800000)), nan,
-                                select(ge(m, u32(0x47800000)), u32(0x7c00), finite));
+  const Expr magnitude =
+      select(gt(m, u32(0x7f800000)), nan, select(ge(m, u32(0x47800000)), u32(0x7c00), finite));
   return bit_or(magnitude, sign);
 }
 
-Expr brainToFloat(const Expr& bits) { return bitcast(DType::F32, shl(bits, u32(16))); }
+Expr brainToFloat(const Expr& bits) {
+  return bitcast(DType::F32, shl(bits, u32(16)));
+}
 
 Expr floatToBrain(const Expr& x) {
   const Expr bits = bitcast(DType::U32, x);
   const Expr odd = bit_and(shr(bits, u32(16)), u32(1));
   const Expr nan = gt(bit_and(bits, u32(0x7fffffff)), u32(0x7f800000));
-  return select(nan, bit_or(shr(bits, u32(16)), u32(0x40)),
-                shr(bits + odd + u32(0x7fff), u32(16)));
+  return select(nan, bit_or(shr(bits, u32(16)), u32(0x40)), shr(bits + odd + u32(0x7fff), u32(16)));
 }
 
 Expr oddFloat(const Expr& x) {

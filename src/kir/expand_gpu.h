@@ -1,6 +1,6 @@
 // F32 functions for graphics languages, whose own have loose bounds (Vulkan allows sin an absolute
-// error of 2^-11 and atan 4096 units) and whose fma need not round once. Apart from expand.h because
-// that one relies on a fused fma. Same error bounds: the `ulp` column of scalar.def.
+// error of 2^-11 and atan 4096 units) and whose fma need not round once. Apart from expand.h
+// because that one relies on a fused fma. Same error bounds: the `ulp` column of scalar.def.
 #pragma once
 #include <limits>
 #include <optional>
@@ -11,19 +11,20 @@
 namespace rlx::kir {
 namespace expand_detail {
 
-// pi/2 in three parts; the first two have trailing zeros, so that their products with a quadrant number
-// below 2^12 are exact without a fused fma (Cody and Waite; the constants are those of Cephes).
+// pi/2 in three parts; the first two have trailing zeros, so that their products with a quadrant
+// number below 2^12 are exact without a fused fma (Cody and Waite; the constants are those of
+// Cephes).
 inline Expr trigUnfused(const Expr& x, Phase phase) {
   const Expr n = round(mul(x, f32(2 * std::numbers::inv_pi)));
   Expr r = sub(x, mul(n, f32(1.5703125)));
   r = sub(r, mul(n, f32(4.837512969970703125e-4)));
   r = sub(r, mul(n, f32(7.54978995489188216e-8)));
   const Expr z = mul(r, r);
-  const Expr s = add(
-      mul(mul(r, z), polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1})), r);
-  const Expr tail = mul(
-      mul(z, z),
-      polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}));
+  const Expr s =
+      add(mul(mul(r, z), polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1})), r);
+  const Expr tail =
+      mul(mul(z, z),
+          polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}));
   const Expr c = add(sub(tail, mul(f32(0.5), z)), f32(1));
   const Expr whole = cast(DType::I32, n);
   const Expr k = phase == Phase::Sine ? whole : add(whole, i32(1));
@@ -33,21 +34,27 @@ inline Expr trigUnfused(const Expr& x, Phase phase) {
   return floats(bit_xor(bits(select(odd, c, s)), sign));
 }
 
-inline Expr sinUnfused(const Expr& x) { return select(eq(x, f32(0)), x, trigUnfused(x, Phase::Sine)); }
-inline Expr cosUnfused(const Expr& x) { return trigUnfused(x, Phase::Cosine); }
+inline Expr sinUnfused(const Expr& x) {
+  return select(eq(x, f32(0)), x, trigUnfused(x, Phase::Sine));
+}
+inline Expr cosUnfused(const Expr& x) {
+  return trigUnfused(x, Phase::Cosine);
+}
 
 // Odd and even parts by the sign bit: f(|x|) with the sign of x.
-inline Expr withSign(const Expr& magnitude, const Expr& x) { return copysign(magnitude, x); }
+inline Expr withSign(const Expr& magnitude, const Expr& x) {
+  return copysign(magnitude, x);
+}
 
 inline Expr atanPositive(const Expr& a) {
   const Expr large = gt(a, f32(2.414213562373095)), middle = gt(a, f32(0.4142135623730950));
-  const Expr x = select(large, div(f32(-1), a),
-                        select(middle, div(sub(a, f32(1)), add(a, f32(1))), a));
-  const Expr base = select(large, f32(std::numbers::pi / 2),
-                           select(middle, f32(std::numbers::pi / 4), f32(0)));
+  const Expr x =
+      select(large, div(f32(-1), a), select(middle, div(sub(a, f32(1)), add(a, f32(1))), a));
+  const Expr base =
+      select(large, f32(std::numbers::pi / 2), select(middle, f32(std::numbers::pi / 4), f32(0)));
   const Expr z = mul(x, x);
-  const Expr p = polynomial(
-      z, {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1});
+  const Expr p =
+      polynomial(z, {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1});
   return add(base, add(mul(mul(p, z), x), x));
 }
 
@@ -65,8 +72,8 @@ inline Expr atan2Full(const Expr& y, const Expr& x) {
 
 // asin on [0, 1/2] by polynomial, elsewhere through the half angle.
 inline Expr asinPolynomial(const Expr& z, const Expr& x) {
-  const Expr p = polynomial(z, {4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2,
-                                1.6666752422e-1});
+  const Expr p = polynomial(
+      z, {4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1});
   return add(mul(mul(p, z), x), x);
 }
 inline Expr asinFull(const Expr& x) {
@@ -118,8 +125,7 @@ inline Expr cbrtFull(const Expr& x) {
   const Expr a = abs(x), tiny = lt(a, f32(1.17549435e-38));
   const Expr m = select(tiny, mul(a, f32(16777216.0)), a);
   Expr y = floats(add(div(bits(m), i32(3)), i32(709921077)));
-  for (int i = 0; i < 3; ++i)
-    y = sub(y, div(sub(y, div(m, mul(y, y))), f32(3)));
+  for (int i = 0; i < 3; ++i) y = sub(y, div(sub(y, div(m, mul(y, y))), f32(3)));
   y = select(tiny, mul(y, f32(1.0 / 256)), y);
   const Expr plain = bit_and(gt(a, f32(0)), lt(a, infinity()));
   return select(plain, withSign(y, x), x);
@@ -140,12 +146,12 @@ inline Expr powPositive(const Expr& a, const Expr& b) {
   const Expr w = div(up, down);
   const Expr wd = mul(w, down);
   const Expr downLow = sub(s.m, sub(down, f32(1)));
-  const Expr remainder =
-      sub(sub(sub(up, wd), productLow(w, down, wd)), mul(w, downLow));
+  const Expr remainder = sub(sub(sub(up, wd), productLow(w, down, wd)), mul(w, downLow));
   const Expr wLow = div(remainder, down);
   const Expr z = mul(w, w);
-  const Expr series = mul(mul(w, z), polynomial(z, {0.26230818925253882, 0.32059889797532521, 0.41219858311113244,
-                                                   0.57707801635558534, 0.96179669392597556}));
+  const Expr series =
+      mul(mul(w, z), polynomial(z, {0.26230818925253882, 0.32059889797532521, 0.41219858311113244,
+                                    0.57707801635558534, 0.96179669392597556}));
   const double scale = 2.8853900817779268, scaleHigh = 2.885390043258667;
   const Expr first = mul(w, f32(scaleHigh));
   const Expr firstLow = add(productLow(w, f32(scaleHigh), first),
@@ -153,8 +159,8 @@ inline Expr powPositive(const Expr& a, const Expr& b) {
   const Expr low0 = add(firstLow, series);
   // (e + first) + low0, renormalised: |e| is 0 or at least 1 > |first|.
   const Expr sum = add(s.e, first);
-  const Expr carried = select(ge(abs(s.e), abs(first)), sub(first, sub(sum, s.e)),
-                              sub(s.e, sub(sum, first)));
+  const Expr carried =
+      select(ge(abs(s.e), abs(first)), sub(first, sub(sum, s.e)), sub(s.e, sub(sum, first)));
   const Expr low1 = add(carried, low0);
   const Expr high = add(sum, low1), low = sub(low1, sub(high, sum));
   const Expr y = mul(high, b);
@@ -185,7 +191,7 @@ inline Expr powFull(const Expr& a, const Expr& b) {
   Expr y = select(special, edge, powPositive(magnitude, b));
   y = select(eq(magnitude, f32(1)), f32(1), y);
   y = select(bit_and(negative, odd), neg(y), y);
-  const Expr undefined = bit_and(bit_and(lt(a, f32(0)), gt(a, neg(inf))), 
+  const Expr undefined = bit_and(bit_and(lt(a, f32(0)), gt(a, neg(inf))),
                                  bit_and(bit_xor(whole, eq(b, b)), lt(abs(b), inf)));
   y = select(undefined, f32(std::numeric_limits<double>::quiet_NaN()), y);
   y = select(bit_or(is_nan(a), is_nan(b)), add(a, b), y);

@@ -2,10 +2,10 @@
 
 #include <limits>
 
-#include "kir/expand_cast.h"
-#include "kir/number.h"
 #include "kir/expand.h"
+#include "kir/expand_cast.h"
 #include "kir/expand_gpu.h"
+#include "kir/number.h"
 
 namespace rlx::kir {
 namespace {
@@ -51,10 +51,8 @@ Expr expandOp(ScalarOp op, DType t, const Expr& a, const Expr& b, const Expr& c)
     if (!real && !isSigned(t)) return select(ne(a, zero), one, zero);
     return select(gt(a, zero), one, select(lt(a, zero), literal(t, -1), rest));
   }
-  if (op == ScalarOp::Max)
-    return select(real ? bit_or(gt(a, b), is_nan(a)) : gt(a, b), a, b);
-  if (op == ScalarOp::Min)
-    return select(real ? bit_or(lt(a, b), is_nan(a)) : lt(a, b), a, b);
+  if (op == ScalarOp::Max) return select(real ? bit_or(gt(a, b), is_nan(a)) : gt(a, b), a, b);
+  if (op == ScalarOp::Min) return select(real ? bit_or(lt(a, b), is_nan(a)) : lt(a, b), a, b);
   if (!real) {
     if (op == ScalarOp::Pow) return integerPower(t, a, b);
     if (op == ScalarOp::Abs) return isSigned(t) ? select(lt(a, zero), -a, a) : a;

@@ -4,9 +4,13 @@
 namespace rlx::kir {
 namespace {
 
-Expr make(ExprNode n) { return Expr(std::make_shared<const ExprNode>(std::move(n))); }
+Expr make(ExprNode n) {
+  return Expr(std::make_shared<const ExprNode>(std::move(n)));
+}
 
-int width(DType t) { return t == DType::Bool ? 1 : info(t).bits; }
+int width(DType t) {
+  return t == DType::Bool ? 1 : info(t).bits;
+}
 
 int64_t wrap(DType t, scalar::Wide v) {
   const int w = width(t);
@@ -22,7 +26,9 @@ scalar::Wide wide(const ExprNode& n) {
   return n.ivalue;
 }
 
-bool isIntegral(DType t) { return rlx::isInteger(t) || t == DType::Bool; }
+bool isIntegral(DType t) {
+  return rlx::isInteger(t) || t == DType::Bool;
+}
 
 Expr typed(DType t, const Expr& x) {
   if (!x || !x->weak) return x;
@@ -63,8 +69,12 @@ static Expr builtin(ExprKind kind, int axis) {
   n.id = static_cast<uint32_t>(axis);
   return make(std::move(n));
 }
-Expr groupId(int axis) { return builtin(ExprKind::GroupId, axis); }
-Expr localId(int axis) { return builtin(ExprKind::LocalId, axis); }
+Expr groupId(int axis) {
+  return builtin(ExprKind::GroupId, axis);
+}
+Expr localId(int axis) {
+  return builtin(ExprKind::LocalId, axis);
+}
 
 Expr cast(DType type, const Expr& x) {
   if (x->weak) return typed(type, x);
@@ -148,7 +158,8 @@ Expr Expr::apply(ScalarOp op, const Expr& a0, const Expr& b0, const Expr& c0) {
     allWeak = false;
   }
   if (allWeak)
-    return Expr(scalar::value(op, x[0]->fvalue, n > 1 ? x[1]->fvalue : 0, n > 2 ? x[2]->fvalue : 0));
+    return Expr(
+        scalar::value(op, x[0]->fvalue, n > 1 ? x[1]->fvalue : 0, n > 2 ? x[2]->fvalue : 0));
   for (int i = first; i < n; ++i) {
     Expr& e = x[static_cast<std::size_t>(i)];
     e = typed(type, e);
@@ -160,9 +171,9 @@ Expr Expr::apply(ScalarOp op, const Expr& a0, const Expr& b0, const Expr& c0) {
     const bool ka = isInteger(x[0], &va), kb = n > 1 && isInteger(x[1], &vb),
                kc = n > 2 && isInteger(x[2], &vc);
     if (ka && (n < 2 || kb) && (n < 3 || kc))
-      return integer(result, wrap(result, scalar::integerValue(
-                                              op, wide(*x[0]), n > 1 ? wide(*x[1]) : 0,
-                                              n > 2 ? wide(*x[2]) : 0, width(type))));
+      return integer(result,
+                     wrap(result, scalar::integerValue(op, wide(*x[0]), n > 1 ? wide(*x[1]) : 0,
+                                                       n > 2 ? wide(*x[2]) : 0, width(type))));
     if (op == ScalarOp::Add && ka && va == 0) return x[1];
     if ((op == ScalarOp::Add || op == ScalarOp::Sub) && kb && vb == 0) return x[0];
     if (op == ScalarOp::Mul && ((ka && va == 0) || (kb && vb == 0))) return integer(type, 0);

@@ -292,8 +292,8 @@ class Machine {
   }
 
   bool race(uint32_t buffer, int64_t at, const char* what) {
-    return fail(Errc::CheckFailed, "race on " + k_.buffers[buffer].name + "[" + std::to_string(at) +
-                                       "]: " + what);
+    return fail(Errc::CheckFailed,
+                "race on " + k_.buffers[buffer].name + "[" + std::to_string(at) + "]: " + what);
   }
 
   bool touch(uint32_t buffer, int64_t at, std::size_t l, bool write) {
@@ -373,7 +373,9 @@ class Machine {
   bool evaluate(const std::vector<Instr>& code, const Mask* mask) {
     for (const Instr& i : code) {
       switch (i.code) {
-        case Code::Op: i.fn({i.op, i.type, lane(i.dst), lane(i.a), lane(i.b), lane(i.c)}, lanes_); break;
+        case Code::Op:
+          i.fn({i.op, i.type, lane(i.dst), lane(i.a), lane(i.b), lane(i.c)}, lanes_);
+          break;
         case Code::Load:
           if (!load(i, mask)) return false;
           break;
@@ -382,7 +384,8 @@ class Machine {
             lane(i.dst)[l] = castBits(i.type, i.from, lane(i.a)[l]);
           break;
         case Code::Recast:
-          for (std::size_t l = 0; l < lanes_; ++l) lane(i.dst)[l] = recastBits(i.type, lane(i.a)[l]);
+          for (std::size_t l = 0; l < lanes_; ++l)
+            lane(i.dst)[l] = recastBits(i.type, lane(i.a)[l]);
           break;
         case Code::Copy: std::copy_n(lane(i.a), lanes_, lane(i.dst)); break;
         case Code::MaskedCopy:
@@ -455,8 +458,7 @@ class Machine {
     }
     Mask inner;
     while (true) {
-      const std::size_t active =
-          narrow(mask, inner, [&](std::size_t l) { return at[l] < end[l]; });
+      const std::size_t active = narrow(mask, inner, [&](std::size_t l) { return at[l] < end[l]; });
       if (!active) return true;
       Bits* var = lane(n.var);
       for (std::size_t l = 0; l < lanes_; ++l) var[l] = static_cast<Bits>(at[l]);
@@ -489,10 +491,11 @@ Status interpret(const Kernel& kernel, std::array<int64_t, 3> grid,
                  InterpOptions options) {
   RLX_OK(verify(kernel));
   if (globals.size() != globalCount(kernel) || params.size() != kernel.params.size())
-    return Error(Errc::InvalidArgument,
-                 "kernel " + kernel.name + " takes " + std::to_string(globalCount(kernel)) +
-                     " buffers and " + std::to_string(kernel.params.size()) + " parameters, given " +
-                     std::to_string(globals.size()) + " and " + std::to_string(params.size()));
+    return Error(Errc::InvalidArgument, "kernel " + kernel.name + " takes " +
+                                            std::to_string(globalCount(kernel)) + " buffers and " +
+                                            std::to_string(kernel.params.size()) +
+                                            " parameters, given " + std::to_string(globals.size()) +
+                                            " and " + std::to_string(params.size()));
   for (int64_t g : grid)
     if (g < 0 || g > INT32_MAX)
       return Error(Errc::InvalidArgument, "grid extent " + std::to_string(g) + " is out of range");

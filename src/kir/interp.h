@@ -1,5 +1,5 @@
-// The kernel interpreter: what a kernel means, independent of any device. It finds what devices hide:
-// accesses outside a buffer and races between lanes or groups.
+// The kernel interpreter: what a kernel means, independent of any device. It finds what devices
+// hide: accesses outside a buffer and races between lanes or groups.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -19,9 +19,9 @@ struct InterpOptions {
 };
 
 // Runs every group of the grid, axis 0 fastest. `globals` are the memory of the Global buffers in
-// their order; element counts follow from the sizes. Arithmetic is exact in the types of the kernel:
-// f32 in float, integers wrap, no contraction. Shared and Local memory starts as 0xcd bytes.
-// IndexRange names buffer, index and size.
+// their order; element counts follow from the sizes. Arithmetic is exact in the types of the
+// kernel: f32 in float, integers wrap, no contraction. Shared and Local memory starts as 0xcd
+// bytes. IndexRange names buffer, index and size.
 Status interpret(const Kernel& kernel, std::array<int64_t, 3> grid,
                  std::span<const std::span<std::byte>> globals, std::span<const int32_t> params,
                  InterpOptions options = {});

@@ -42,7 +42,8 @@ void select(const LaneOp& i, std::size_t n) {
 void floatReference(const LaneOp& i, std::size_t n) {
   const bool toBool = info(i.op).result == ScalarResult::Bool;
   for (std::size_t l = 0; l < n; ++l) {
-    const double y = scalar::value(i.op, get<float>(i.a[l]), get<float>(i.b[l]), get<float>(i.c[l]));
+    const double y =
+        scalar::value(i.op, get<float>(i.a[l]), get<float>(i.b[l]), get<float>(i.c[l]));
     i.dst[l] = toBool ? put(y != 0) : put(static_cast<float>(y));
   }
 }

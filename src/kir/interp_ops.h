@@ -1,5 +1,5 @@
-// The arithmetic of the interpreter: one function per scalar op and type, over the lanes of a group.
-// Apart from interp.cc because it is all templates.
+// The arithmetic of the interpreter: one function per scalar op and type, over the lanes of a
+// group. Apart from interp.cc because it is all templates.
 #pragma once
 #include "kir/number.h"
 

@@ -1,5 +1,5 @@
-// Small kernels that the tests of the interpreter, the dialects and the devices share: each with a grid,
-// parameters and inputs, so that any two ways of running it can be compared.
+// Small kernels that the tests of the interpreter, the dialects and the devices share: each with a
+// grid, parameters and inputs, so that any two ways of running it can be compared.
 #pragma once
 #include <array>
 #include <cmath>
@@ -63,7 +63,9 @@ class Maker {
     s.value = value;
     return v;
   }
-  Expr mut(std::string name, const Expr& value) { return let(std::move(name), value, StmtKind::Mutable); }
+  Expr mut(std::string name, const Expr& value) {
+    return let(std::move(name), value, StmtKind::Mutable);
+  }
   void assign(const Expr& v, const Expr& value) {
     Stmt& s = add(StmtKind::Assign);
     s.var = v->id;
@@ -112,7 +114,9 @@ std::vector<std::byte> bytesOf(const std::vector<T>& v) {
   if (!v.empty()) std::memcpy(out.data(), v.data(), out.size());
   return out;
 }
-inline std::vector<std::byte> zeros(std::size_t bytes) { return std::vector<std::byte>(bytes); }
+inline std::vector<std::byte> zeros(std::size_t bytes) {
+  return std::vector<std::byte>(bytes);
+}
 
 // Values between -8 and 8, the same everywhere.
 inline std::vector<float> ramp(std::size_t n) {
@@ -123,8 +127,9 @@ inline std::vector<float> ramp(std::size_t n) {
 inline std::vector<float> specials() {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  return {nan, 1, -1, 0, -0.0f, inf, -inf, 3e9f, -3e9f, 0.5f, -0.5f, 2.5f, 1e-40f, 300, -300, 70000,
-          1e30f, nan, 65504, 65520, 5.9e-8f, 1.5f, -2.5f, 127.6f, 4294967040.0f, 2147483520.0f};
+  return {nan,   1,     -1,      0,      -0.0f, inf,    -inf,          3e9f,         -3e9f,
+          0.5f,  -0.5f, 2.5f,    1e-40f, 300,   -300,   70000,         1e30f,        nan,
+          65504, 65520, 5.9e-8f, 1.5f,   -2.5f, 127.6f, 4294967040.0f, 2147483520.0f};
 }
 
 // y[i] = f(x[i]), one lane an element, guarded; block of 1 where the target has no groups.
@@ -150,8 +155,8 @@ Sample map(std::string name, DType from, DType to, std::vector<std::byte> x, F f
 
 // y[i] = f(a[i], b[i]).
 template <class F>
-Sample zip(std::string name, DType from, DType to, std::vector<std::byte> a, std::vector<std::byte> b,
-           F f, int32_t lanes) {
+Sample zip(std::string name, DType from, DType to, std::vector<std::byte> a,
+           std::vector<std::byte> b, F f, int32_t lanes) {
   Sample s;
   Maker m(std::move(name), {lanes, 1, 1});
   const uint32_t ia = m.buffer("a", from, Access::Read), ib = m.buffer("b", from, Access::Read);
@@ -205,13 +210,26 @@ inline Sample rowSum(int32_t lanes) {
 template <class T>
 Sample integers(std::string name, DType t, ScalarOp op, int32_t lanes) {
   using L = std::numeric_limits<T>;
-  const std::vector<T> values{T(0), T(1), T(2), T(3), T(7), T(31), T(32), T(64), T(100), L::max(), L::min(),
-                              static_cast<T>(-1), static_cast<T>(-2), static_cast<T>(-7)};
+  const std::vector<T> values{T(0),
+                              T(1),
+                              T(2),
+                              T(3),
+                              T(7),
+                              T(31),
+                              T(32),
+                              T(64),
+                              T(100),
+                              L::max(),
+                              L::min(),
+                              static_cast<T>(-1),
+                              static_cast<T>(-2),
+                              static_cast<T>(-7)};
   std::vector<T> a, b;
   for (T x : values)
     for (T y : values) a.push_back(x), b.push_back(y);
-  return zip(std::move(name), t, t, bytesOf(a), bytesOf(b),
-             [&](const Expr& x, const Expr& y) { return Expr::apply(op, x, y, Expr(0.0)); }, lanes);
+  return zip(
+      std::move(name), t, t, bytesOf(a), bytesOf(b),
+      [&](const Expr& x, const Expr& y) { return Expr::apply(op, x, y, Expr(0.0)); }, lanes);
 }
 
 template <class T>
@@ -227,45 +245,52 @@ inline std::vector<Sample> samples(int32_t lanes, bool wide64, bool float64) {
   const auto x = bytesOf(ramp(77));
   const auto special = bytesOf(specials());
   auto unary = [&](const char* name, ScalarOp op, const std::vector<std::byte>& in, double ulp) {
-    all.push_back(map(name, DType::F32, DType::F32, in,
-                      [&](const Expr& v) { return Expr::apply(op, v, Expr(0.0), Expr(0.0)); }, lanes));
+    all.push_back(map(
+        name, DType::F32, DType::F32, in,
+        [&](const Expr& v) { return Expr::apply(op, v, Expr(0.0), Expr(0.0)); }, lanes));
     all.back().ulp = ulp;
   };
   // a*b + c must not contract.
-  all.push_back(map("axpy", DType::F32, DType::F32, x,
-                    [](const Expr& v) { return v * constant(DType::F32, 1.1) + v / Expr(3.0); }, lanes));
+  all.push_back(map(
+      "axpy", DType::F32, DType::F32, x,
+      [](const Expr& v) { return v * constant(DType::F32, 1.1) + v / Expr(3.0); }, lanes));
   all.back().ulp = 1;
   unary("round", ScalarOp::Round, special, 0);
   unary("sign", ScalarOp::Sign, special, 0);
   unary("rsqrt", ScalarOp::Rsqrt, x, 4);
   for (auto [name, op] : {std::pair{"isnan", ScalarOp::IsNan}, std::pair{"isinf", ScalarOp::IsInf},
                           std::pair{"isfinite", ScalarOp::IsFinite}})
-    all.push_back(map(name, DType::F32, DType::Bool, special,
-                      [&](const Expr& v) { return Expr::apply(op, v, Expr(0.0), Expr(0.0)); }, lanes));
+    all.push_back(map(
+        name, DType::F32, DType::Bool, special,
+        [&](const Expr& v) { return Expr::apply(op, v, Expr(0.0), Expr(0.0)); }, lanes));
   std::vector<float> pa, pb;
   for (float a : specials())
     for (float b : specials()) pa.push_back(a), pb.push_back(b);
-  for (auto [name, op] :
-       {std::pair{"maximum", ScalarOp::Max}, std::pair{"minimum", ScalarOp::Min}})
-    all.push_back(zip(name, DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
-                      [&](const Expr& a, const Expr& b) { return Expr::apply(op, a, b, Expr(0.0)); },
-                      lanes));
-  all.push_back(zip("copysign", DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
-                    [&](const Expr& a, const Expr& b) { return copysign(a, b); }, lanes));
-  all.push_back(zip("fmod", DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
-                    [&](const Expr& a, const Expr& b) { return rem(a, b); }, lanes));
-  all.push_back(zip("floormod", DType::F32, DType::F32, bytesOf(ramp(99)), bytesOf(ramp(100)),
-                    [&](const Expr& a, const Expr& b) { return mod(a, b + constant(DType::F32, 0.3)); },
-                    lanes));
+  for (auto [name, op] : {std::pair{"maximum", ScalarOp::Max}, std::pair{"minimum", ScalarOp::Min}})
+    all.push_back(zip(
+        name, DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
+        [&](const Expr& a, const Expr& b) { return Expr::apply(op, a, b, Expr(0.0)); }, lanes));
+  all.push_back(zip(
+      "copysign", DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
+      [&](const Expr& a, const Expr& b) { return copysign(a, b); }, lanes));
+  all.push_back(zip(
+      "fmod", DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
+      [&](const Expr& a, const Expr& b) { return rem(a, b); }, lanes));
+  all.push_back(zip(
+      "floormod", DType::F32, DType::F32, bytesOf(ramp(99)), bytesOf(ramp(100)),
+      [&](const Expr& a, const Expr& b) { return mod(a, b + constant(DType::F32, 0.3)); }, lanes));
   all.back().globals[1].resize(all.back().globals[0].size());
   all.back().ulp = 1;
-  for (DType t : {DType::I32, DType::U32, DType::I8, DType::U8, DType::I16, DType::U16, DType::Bool})
-    all.push_back(map("to_" + std::string(name(t)), DType::F32, t, special,
-                      [&](const Expr& v) { return cast(t, v); }, lanes));
+  for (DType t :
+       {DType::I32, DType::U32, DType::I8, DType::U8, DType::I16, DType::U16, DType::Bool})
+    all.push_back(map(
+        "to_" + std::string(name(t)), DType::F32, t, special,
+        [&](const Expr& v) { return cast(t, v); }, lanes));
   if (wide64) {
     for (DType t : {DType::I64, DType::U64})
-      all.push_back(map("to_" + std::string(name(t)), DType::F32, t, special,
-                        [&](const Expr& v) { return cast(t, v); }, lanes));
+      all.push_back(map(
+          "to_" + std::string(name(t)), DType::F32, t, special,
+          [&](const Expr& v) { return cast(t, v); }, lanes));
     all.push_back(integers<int64_t>("div_i64", DType::I64, ScalarOp::Div, lanes));
     all.push_back(integers<int64_t>("mod_i64", DType::I64, ScalarOp::Mod, lanes));
     all.push_back(integers<int64_t>("shl_i64", DType::I64, ScalarOp::Shl, lanes));
@@ -273,36 +298,44 @@ inline std::vector<Sample> samples(int32_t lanes, bool wide64, bool float64) {
     all.push_back(integers<uint64_t>("rem_u64", DType::U64, ScalarOp::Rem, lanes));
   }
   if (float64) {
-    const std::vector<double> wide{0.1, 1e300, -1e300, 65519.99, 65520, 1.0000000000000002, NAN, 5e-8};
-    all.push_back(map("f64_f16", DType::F64, DType::F16, bytesOf(wide),
-                      [](const Expr& v) { return cast(DType::F16, v); }, lanes));
-    all.push_back(map("f64_max", DType::F64, DType::F64, bytesOf(wide),
-                      [](const Expr& v) { return max(v, Expr(0.5)) * Expr(1.5); }, lanes));
+    const std::vector<double> wide{0.1, 1e300, -1e300, 65519.99, 65520, 1.0000000000000002,
+                                   NAN, 5e-8};
+    all.push_back(map(
+        "f64_f16", DType::F64, DType::F16, bytesOf(wide),
+        [](const Expr& v) { return cast(DType::F16, v); }, lanes));
+    all.push_back(map(
+        "f64_max", DType::F64, DType::F64, bytesOf(wide),
+        [](const Expr& v) { return max(v, Expr(0.5)) * Expr(1.5); }, lanes));
   }
-  for (auto [name, op] :
-       {std::pair{"div_i32", ScalarOp::Div}, std::pair{"rem_i32", ScalarOp::Rem},
-        std::pair{"mod_i32", ScalarOp::Mod}, std::pair{"shl_i32", ScalarOp::Shl},
-        std::pair{"shr_i32", ScalarOp::Shr}, std::pair{"pow_i32", ScalarOp::Pow},
-        std::pair{"max_i32", ScalarOp::Max}, std::pair{"mul_i32", ScalarOp::Mul}})
+  for (auto [name, op] : {std::pair{"div_i32", ScalarOp::Div}, std::pair{"rem_i32", ScalarOp::Rem},
+                          std::pair{"mod_i32", ScalarOp::Mod}, std::pair{"shl_i32", ScalarOp::Shl},
+                          std::pair{"shr_i32", ScalarOp::Shr}, std::pair{"pow_i32", ScalarOp::Pow},
+                          std::pair{"max_i32", ScalarOp::Max}, std::pair{"mul_i32", ScalarOp::Mul}})
     all.push_back(integers<int32_t>(name, DType::I32, op, lanes));
   all.push_back(integers<uint32_t>("mod_u32", DType::U32, ScalarOp::Mod, lanes));
   all.push_back(integers<uint32_t>("shr_u32", DType::U32, ScalarOp::Shr, lanes));
   all.push_back(integers<uint32_t>("div_u32", DType::U32, ScalarOp::Div, lanes));
-  all.push_back(map("f32_f16", DType::F32, DType::F16, special,
-                    [](const Expr& v) { return cast(DType::F16, v); }, lanes));
-  all.push_back(map("f32_bf16", DType::F32, DType::BF16, special,
-                    [](const Expr& v) { return cast(DType::BF16, v); }, lanes));
-  all.push_back(map("f16_f32", DType::F16, DType::F32, floats<uint16_t>(specials(), DType::F16),
-                    [](const Expr& v) { return cast(DType::F32, v) + Expr(0.0); }, lanes));
-  all.push_back(map("bf16_f32", DType::BF16, DType::F32, floats<uint16_t>(specials(), DType::BF16),
-                    [](const Expr& v) { return cast(DType::F32, v) * Expr(2.0); }, lanes));
-  all.push_back(map("bool_f32", DType::Bool, DType::F32,
-                    bytesOf(std::vector<uint8_t>{0, 1, 1, 0, 1}),
-                    [](const Expr& v) { return cast(DType::F32, v); }, lanes));
-  all.push_back(map("i8_i32", DType::I8, DType::I32, bytesOf(std::vector<int8_t>{0, -1, 127, -128, 5}),
-                    [](const Expr& v) { return cast(DType::I32, v) * index(3); }, lanes));
-  all.push_back(map("bits", DType::F32, DType::I32, special,
-                    [](const Expr& v) { return bitcast(DType::I32, v); }, lanes));
+  all.push_back(map(
+      "f32_f16", DType::F32, DType::F16, special, [](const Expr& v) { return cast(DType::F16, v); },
+      lanes));
+  all.push_back(map(
+      "f32_bf16", DType::F32, DType::BF16, special,
+      [](const Expr& v) { return cast(DType::BF16, v); }, lanes));
+  all.push_back(map(
+      "f16_f32", DType::F16, DType::F32, floats<uint16_t>(specials(), DType::F16),
+      [](const Expr& v) { return cast(DType::F32, v) + Expr(0.0); }, lanes));
+  all.push_back(map(
+      "bf16_f32", DType::BF16, DType::F32, floats<uint16_t>(specials(), DType::BF16),
+      [](const Expr& v) { return cast(DType::F32, v) * Expr(2.0); }, lanes));
+  all.push_back(map(
+      "bool_f32", DType::Bool, DType::F32, bytesOf(std::vector<uint8_t>{0, 1, 1, 0, 1}),
+      [](const Expr& v) { return cast(DType::F32, v); }, lanes));
+  all.push_back(map(
+      "i8_i32", DType::I8, DType::I32, bytesOf(std::vector<int8_t>{0, -1, 127, -128, 5}),
+      [](const Expr& v) { return cast(DType::I32, v) * index(3); }, lanes));
+  all.push_back(map(
+      "bits", DType::F32, DType::I32, special, [](const Expr& v) { return bitcast(DType::I32, v); },
+      lanes));
   all.push_back(rowSum(lanes));
   all.back().ulp = 8;
   return all;
@@ -314,16 +347,17 @@ inline std::vector<Sample> functions(int32_t lanes) {
   for (std::size_t o = 0; o < kScalarCount; ++o) {
     const auto op = static_cast<ScalarOp>(o);
     const ScalarInfo& i = info(op);
-    if (i.types.find('f') == std::string_view::npos || i.arity == 3 || i.result == ScalarResult::Bool)
+    if (i.types.find('f') == std::string_view::npos || i.arity == 3 ||
+        i.result == ScalarResult::Bool)
       continue;
     std::vector<float> a, b;
     for (int s = 0; s <= 200; ++s) {
       a.push_back(static_cast<float>(i.lo + (i.hi - i.lo) * s / 200));
       b.push_back(static_cast<float>(i.hi - (i.hi - i.lo) * ((s * 77) % 199) / 199));
     }
-    all.push_back(zip("f_" + std::string(i.name), DType::F32, DType::F32, bytesOf(a), bytesOf(b),
-                      [&](const Expr& x, const Expr& y) { return Expr::apply(op, x, y, Expr(0.0)); },
-                      lanes));
+    all.push_back(zip(
+        "f_" + std::string(i.name), DType::F32, DType::F32, bytesOf(a), bytesOf(b),
+        [&](const Expr& x, const Expr& y) { return Expr::apply(op, x, y, Expr(0.0)); }, lanes));
     all.back().ulp = i.ulp;
   }
   return all;
@@ -331,7 +365,8 @@ inline std::vector<Sample> functions(int32_t lanes) {
 
 // The distance of two F32 results in units of the last place of `want`; NaN equals NaN.
 inline double ulpError(float want, float got) {
-  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : HUGE_VAL;
+  if (std::isnan(want) || std::isnan(got))
+    return std::isnan(want) == std::isnan(got) ? 0 : HUGE_VAL;
   if (want == got) return std::signbit(want) == std::signbit(got) || want == 0 ? 0 : HUGE_VAL;
   if (std::isinf(want) || std::isinf(got)) return HUGE_VAL;
   const float a = std::fabs(want);
@@ -353,8 +388,7 @@ inline std::string difference(const Sample& s, const std::vector<std::vector<std
       if (isFloat(t)) {
         const double wf = toDouble(t, w), gf = toDouble(t, g);
         if (std::isnan(wf) && std::isnan(gf)) continue;
-        if (t == DType::F32 &&
-            ulpError(static_cast<float>(wf), static_cast<float>(gf)) <= s.ulp)
+        if (t == DType::F32 && ulpError(static_cast<float>(wf), static_cast<float>(gf)) <= s.ulp)
           continue;
         return s.kernel.name + ": " + s.kernel.buffers[b].name + "[" + std::to_string(i) + "] is " +
                std::to_string(gf) + ", expected " + std::to_string(wf) + " (" +

@@ -37,8 +37,9 @@ bool sameBlock(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
     const Stmt &x = a[i], &y = b[i];
     if (x.kind != y.kind || x.var != y.var || x.buffer != y.buffer || x.op != y.op ||
         x.loop != y.loop || x.step != y.step || !sameExpr(x.value, y.value) ||
-        !sameExpr(x.index, y.index) || !sameExpr(x.condition, y.condition) || !sameExpr(x.lo, y.lo) ||
-        !sameExpr(x.hi, y.hi) || !sameBlock(x.body, y.body) || !sameBlock(x.otherwise, y.otherwise))
+        !sameExpr(x.index, y.index) || !sameExpr(x.condition, y.condition) ||
+        !sameExpr(x.lo, y.lo) || !sameExpr(x.hi, y.hi) || !sameBlock(x.body, y.body) ||
+        !sameBlock(x.otherwise, y.otherwise))
       return false;
   }
   return true;
@@ -115,16 +116,19 @@ TEST(Parse, survivesDamage) {
   uint32_t seed = 12345;
   auto next = [&] { return seed = seed * 1664525u + 1013904223u, seed >> 8; };
   const std::string text = print(test::rowSum(4).kernel);
-  for (std::size_t i = 0; i < text.size(); i += 3) (void)parseKernel(text.substr(0, i));  // must return
+  for (std::size_t i = 0; i < text.size(); i += 3)
+    (void)parseKernel(text.substr(0, i));  // must return
   static constexpr char kBytes[] = "{}[]()%$.,:=-0129 xyif\n\xff";
   for (int round = 0; round < 3000; ++round) {
     std::string t = text;
-    for (int edits = 0; edits < 3; ++edits) t[next() % t.size()] = kBytes[next() % (sizeof kBytes - 1)];
+    for (int edits = 0; edits < 3; ++edits)
+      t[next() % t.size()] = kBytes[next() % (sizeof kBytes - 1)];
     auto k = parseKernel(t);
     if (!k || globalCount(*k) != 2 || k->params.size() != 1) continue;
     Sample s = test::rowSum(4);
     std::vector<std::span<std::byte>> views(s.globals.begin(), s.globals.end());
-    (void)interpret(*k, s.grid, views, s.params, {.races = true, .maxSteps = 200000});  // must return
+    (void)interpret(*k, s.grid, views, s.params,
+                    {.races = true, .maxSteps = 200000});  // must return
   }
 }
 
@@ -163,7 +167,8 @@ TEST(Verify, refuses) {
     EXPECT_NE(k.error().message().find(c.message), std::string::npos)
         << c.body << ": " << k.error().message();
   }
-  auto uniform = parseKernel(head + "for %i: i32 in 0 .. $n step 1 { if lt(group.0, 2) { barrier } }\n}");
+  auto uniform =
+      parseKernel(head + "for %i: i32 in 0 .. $n step 1 { if lt(group.0, 2) { barrier } }\n}");
   EXPECT_TRUE(uniform) << uniform.error().text();
 }
 
@@ -210,7 +215,9 @@ TEST(Interp, findsRaces) {
   for (const Case& c : cases) {
     auto r = interpretText(head + c.body + "\n}", 8, c.groups);
     EXPECT_EQ(static_cast<bool>(r), !c.race) << c.body << (r ? "" : ": " + r.error().message());
-    if (!r) EXPECT_EQ(r.error().code(), Errc::CheckFailed) << r.error().message();
+    if (!r) {
+      EXPECT_EQ(r.error().code(), Errc::CheckFailed) << r.error().message();
+    }
   }
 }
 
@@ -228,8 +235,7 @@ TEST(Interp, divergentLoopsAndBranches) {
 }
 
 TEST(Interp, givesUpAtTheStepBudget) {
-  auto k = parseKernel(
-      "kernel k block(1, 1, 1) {\n for %i: i32 in 0 .. 2000000000 step 1 { }\n}");
+  auto k = parseKernel("kernel k block(1, 1, 1) {\n for %i: i32 in 0 .. 2000000000 step 1 { }\n}");
   ASSERT_TRUE(k);
   auto r = interpret(*k, {1, 1, 1}, {}, {}, {.races = true, .maxSteps = 1000});
   ASSERT_FALSE(r);
@@ -238,12 +244,11 @@ TEST(Interp, givesUpAtTheStepBudget) {
 
 Spelling operators() {
   Spelling s;
-  const uint32_t ints =
-      bit(DType::I32) | bit(DType::U32) | bit(DType::I64) | bit(DType::U64);
+  const uint32_t ints = bit(DType::I32) | bit(DType::U32) | bit(DType::I64) | bit(DType::U64);
   const uint32_t floats = bit(DType::F32) | bit(DType::F64);
-  for (ScalarOp op : {ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul, ScalarOp::Div, ScalarOp::Neg,
-                      ScalarOp::Lt, ScalarOp::Le, ScalarOp::Gt, ScalarOp::Ge, ScalarOp::Eq,
-                      ScalarOp::Ne, ScalarOp::Rem})
+  for (ScalarOp op :
+       {ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul, ScalarOp::Div, ScalarOp::Neg, ScalarOp::Lt,
+        ScalarOp::Le, ScalarOp::Gt, ScalarOp::Ge, ScalarOp::Eq, ScalarOp::Ne, ScalarOp::Rem})
     s.ops[static_cast<std::size_t>(op)] = ints | floats;
   for (ScalarOp op : {ScalarOp::And, ScalarOp::Or, ScalarOp::Xor, ScalarOp::Not})
     s.ops[static_cast<std::size_t>(op)] = ints | bit(DType::Bool);
@@ -277,8 +282,8 @@ TEST(Legalize, keepsTheMeaning) {
   for (const Sample& s : everything()) {
     std::vector<std::vector<std::byte>> want, got;
     ASSERT_TRUE(run(s.kernel, s, want));
-    for (const auto& [caps, spelled] : {std::pair(fullCaps(), rich), std::pair(fullCaps(), poor),
-                                        std::pair(low, poor)}) {
+    for (const auto& [caps, spelled] :
+         {std::pair(fullCaps(), rich), std::pair(fullCaps(), poor), std::pair(low, poor)}) {
       auto legal = legalize(s.kernel, caps, spelled);
       if (!legal) {
         EXPECT_EQ(legal.error().code(), Errc::Unsupported);
@@ -298,14 +303,17 @@ TEST(Legalize, saysWhatIsMissing) {
   Caps caps = fullCaps();
   caps.arithmetic &= ~bit(DType::F64);
   const auto x = test::bytesOf(std::vector<double>{1, 2});
-  const Sample s = test::map("wide", DType::F64, DType::F64, x, [](const Expr& v) { return v + v; }, 8);
+  const Sample s = test::map(
+      "wide", DType::F64, DType::F64, x, [](const Expr& v) { return v + v; }, 8);
   auto r = legalize(s.kernel, caps, operators());
   ASSERT_FALSE(r);
   EXPECT_EQ(r.error().message(), "kernel wide: arithmetic on f64: the device computes no f64");
   caps = fullCaps();
-  auto missing = legalize(
-      test::map("e", DType::F64, DType::F64, x, [](const Expr& v) { return exp(v); }, 8).kernel, caps,
-      operators());
+  auto missing =
+      legalize(test::map(
+                   "e", DType::F64, DType::F64, x, [](const Expr& v) { return exp(v); }, 8)
+                   .kernel,
+               caps, operators());
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message().find("exp on f64"), std::string::npos);
   caps.maxLanes = 4;
@@ -313,8 +321,9 @@ TEST(Legalize, saysWhatIsMissing) {
 }
 
 TEST(Legalize, noGuardForAPositiveConstant) {
-  const Sample s = test::map("d", DType::I32, DType::I32, test::bytesOf(std::vector<int32_t>{7}),
-                             [](const Expr& v) { return v / index(3) + shl(v, index(2)); }, 8);
+  const Sample s = test::map(
+      "d", DType::I32, DType::I32, test::bytesOf(std::vector<int32_t>{7}),
+      [](const Expr& v) { return v / index(3) + shl(v, index(2)); }, 8);
   auto legal = legalize(s.kernel, fullCaps(), operators());
   ASSERT_TRUE(legal);
   EXPECT_EQ(print(*legal).find("select"), std::string::npos) << print(*legal);
@@ -322,13 +331,14 @@ TEST(Legalize, noGuardForAPositiveConstant) {
 
 // A graph of depth 60 with every node used twice: 2^60 nodes as a tree.
 TEST(Share, graphsDoNotExplode) {
-  Sample s = test::map("dag", DType::F32, DType::F32, test::bytesOf(test::ramp(3)),
-                       [](const Expr& v) {
-                         Expr y = v;
-                         for (int i = 0; i < 60; ++i) y = (y + y) * Expr(0.5);
-                         return y;
-                       },
-                       8);
+  Sample s = test::map(
+      "dag", DType::F32, DType::F32, test::bytesOf(test::ramp(3)),
+      [](const Expr& v) {
+        Expr y = v;
+        for (int i = 0; i < 60; ++i) y = (y + y) * Expr(0.5);
+        return y;
+      },
+      8);
   std::vector<std::vector<std::byte>> want, got;
   ASSERT_TRUE(run(s.kernel, s, want));
   share(s.kernel);

@@ -13,10 +13,12 @@
 namespace rlx::kir {
 namespace {
 
-std::string quoted(DType t) { return std::string(name(t)); }
+std::string quoted(DType t) {
+  return std::string(name(t));
+}
 
-// How a buffer's elements are held: `element` is the type of its loads; `packed`, several of them in
-// one U32 word.
+// How a buffer's elements are held: `element` is the type of its loads; `packed`, several of them
+// in one U32 word.
 struct Plan {
   DType element{};
   bool packed = false;
@@ -53,7 +55,8 @@ class Legalizer {
                          std::to_string(limit));
     };
     if (!caps_.groups && lanes != 1) return over("lanes in a group", lanes, 1);
-    if (caps_.groups && lanes > caps_.maxLanes) return over("lanes in a group", lanes, caps_.maxLanes);
+    if (caps_.groups && lanes > caps_.maxLanes)
+      return over("lanes in a group", lanes, caps_.maxLanes);
     const auto globals = static_cast<int64_t>(globalCount(k_));
     if (globals > caps_.maxBindings) return over("buffer bindings", globals, caps_.maxBindings);
     const auto params = static_cast<int64_t>(4 * k_.params.size());
@@ -70,8 +73,7 @@ class Legalizer {
   // The type in which a value of type t is held.
   DType carrier(DType t) const {
     if (t == DType::BF16) return carrier(DType::U16);
-    if (t == DType::F16)
-      return spelling_.half && canStore(caps_, t) ? t : carrier(DType::U16);
+    if (t == DType::F16) return spelling_.half && canStore(caps_, t) ? t : carrier(DType::U16);
     if (t == DType::Bool || info(t).bits >= 32 || canStore(caps_, t)) return t;
     return computeType(t);
   }
@@ -85,8 +87,9 @@ class Legalizer {
     if (element == DType::F16 && !canStore(caps_, element)) element = DType::U16;
     Plan p{element, false};
     if (!canStore(caps_, element)) {
-      const std::string why = "buffer " + b.name + " of " + quoted(original) + ": the device has no " +
-                              std::to_string(info(element).bits) + "-bit storage";
+      const std::string why = "buffer " + b.name + " of " + quoted(original) +
+                              ": the device has no " + std::to_string(info(element).bits) +
+                              "-bit storage";
       if (info(element).bits >= 32) return unsupported(why);
       if (b.space != Space::Global) {
         p.element = computeType(element);
@@ -205,7 +208,8 @@ class Legalizer {
     const DType t = carrier(n.type);
     if (isFloat(n.type) && t != n.type)
       return integer(t, static_cast<int64_t>(fromDouble(n.type, n.fvalue)));
-    if (n.type == DType::F16) return constant(n.type, toDouble(n.type, fromDouble(n.type, n.fvalue)));
+    if (n.type == DType::F16)
+      return constant(n.type, toDouble(n.type, fromDouble(n.type, n.fvalue)));
     if (isFloat(n.type)) return constant(n.type, n.fvalue);
     return integer(t, n.ivalue);
   }
@@ -242,7 +246,8 @@ class Legalizer {
   Expr narrow(DType t, const Expr& x) {
     const int w = info(t).bits;
     if (carrier(t) == t) return cast(t, x);
-    if (!isSigned(t)) return bit_and(cast(DType::U32, x), integer(DType::U32, (int64_t{1} << w) - 1));
+    if (!isSigned(t))
+      return bit_and(cast(DType::U32, x), integer(DType::U32, (int64_t{1} << w) - 1));
     const Expr up = index(32 - w);
     return shr(shl(cast(DType::I32, x), up), up);
   }

@@ -20,9 +20,13 @@ constexpr bool isKernelType(DType t) {
 constexpr bool isArithmetic(DType t) {
   return isKernelType(t) && (t == DType::Bool || info(t).bits >= 32);
 }
-constexpr bool isIntegral(DType t) { return isInteger(t) || t == DType::Bool; }
+constexpr bool isIntegral(DType t) {
+  return isInteger(t) || t == DType::Bool;
+}
 // Bits of a value: 1 for Bool.
-constexpr int valueBits(DType t) { return t == DType::Bool ? 1 : info(t).bits; }
+constexpr int valueBits(DType t) {
+  return t == DType::Bool ? 1 : info(t).bits;
+}
 
 // Modulo 2^n, as the type represents it.
 Bits wrapInteger(DType t, scalar::Wide value);

@@ -13,8 +13,12 @@ namespace {
 
 constexpr std::size_t kMaxNames = 100000;  // buffers, parameters or variables
 
-bool isNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool isDigit(char c) { return c >= '0' && c <= '9'; }
+bool isNameStart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 class Parser {
  public:
@@ -40,8 +44,8 @@ class Parser {
   bool ok() const { return !error_; }
 
   void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' ||
-                                  text_[at_] == '\r'))
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
       ++at_;
   }
   char peek() {
@@ -435,6 +439,8 @@ class Parser {
 
 }  // namespace
 
-Result<Kernel> parseKernel(std::string_view text) { return Parser(text).run(); }
+Result<Kernel> parseKernel(std::string_view text) {
+  return Parser(text).run();
+}
 
 }  // namespace rlx::kir

@@ -1,5 +1,5 @@
-// Text back to a kernel: the inverse of print.h. Hostile input: every list, number and depth is bounded,
-// and what parses is verified before it is returned.
+// Text back to a kernel: the inverse of print.h. Hostile input: every list, number and depth is
+// bounded, and what parses is verified before it is returned.
 #pragma once
 #include <string_view>
 

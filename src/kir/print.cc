@@ -56,7 +56,9 @@ class Printer {
     switch (e->kind) {
       case ExprKind::Const: constant(*e); return;
       case ExprKind::Var: out_ += var(e->id); return;
-      case ExprKind::Param: out_ += "$" + (e->id < k_.params.size() ? k_.params[e->id] : "?"); return;
+      case ExprKind::Param:
+        out_ += "$" + (e->id < k_.params.size() ? k_.params[e->id] : "?");
+        return;
       case ExprKind::GroupId: out_ += "group." + std::to_string(e->id); return;
       case ExprKind::LocalId: out_ += "local." + std::to_string(e->id); return;
       case ExprKind::Load:
@@ -120,7 +122,8 @@ class Printer {
     }
   }
 
-  // Whether giving out numbers at the definitions, in text order, reproduces the table of variables.
+  // Whether giving out numbers at the definitions, in text order, reproduces the table of
+  // variables.
   bool definedInOrder() const {
     uint32_t next = 0;
     return inOrder(k_.body, next) && next == k_.vars.size();
@@ -212,7 +215,9 @@ class Printer {
 
 }  // namespace
 
-std::string print(const Kernel& kernel) { return Printer(kernel).kernel(); }
+std::string print(const Kernel& kernel) {
+  return Printer(kernel).kernel();
+}
 
 std::string print(const Kernel& kernel, const Expr& e) {
   constexpr std::size_t kLimit = 2000;

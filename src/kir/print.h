@@ -1,5 +1,5 @@
-// The text form of a kernel. parseKernel(print(k)) gives k back, node for node, for every kernel that
-// verifies. Tests, golden files and `rlx print` use it; devices never do.
+// The text form of a kernel. parseKernel(print(k)) gives k back, node for node, for every kernel
+// that verifies. Tests, golden files and `rlx print` use it; devices never do.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// Expressions are graphs; text and code generators walk them as trees. Without this step a node used
-// twice at every level of a fused expression is printed and computed 2^depth times.
+// Expressions are graphs; text and code generators walk them as trees. Without this step a node
+// used twice at every level of a fused expression is printed and computed 2^depth times.
 #pragma once
 #include "kir/kernel.h"
 

@@ -16,10 +16,12 @@ bool isIdentifier(const std::string& s) {
   });
 }
 
-std::string quoted(DType t) { return std::string(name(t)); }
+std::string quoted(DType t) {
+  return std::string(name(t));
+}
 
-// Which variables may differ between the lanes of a group. Assignments under divergent control make a
-// variable divergent, so this runs to a fixed point.
+// Which variables may differ between the lanes of a group. Assignments under divergent control make
+// a variable divergent, so this runs to a fixed point.
 class Divergence {
  public:
   explicit Divergence(const Kernel& k) : vars_(k.vars.size(), false) {
@@ -160,8 +162,8 @@ class Verifier {
   Status root(const Expr& e, const char* what, DType type) {
     RLX_OK(root(e, what));
     if (e->type != type)
-      return badIn(e, std::string(what) + " has type " + quoted(e->type) + ", expected " +
-                          quoted(type));
+      return badIn(
+          e, std::string(what) + " has type " + quoted(e->type) + ", expected " + quoted(type));
     return Ok{};
   }
 
@@ -176,7 +178,8 @@ class Verifier {
     if (e->kind == ExprKind::Load) arity = e->args[1] ? 3 : 1;
     for (int i = 0; i < 3; ++i) {
       const Expr& a = e->args[static_cast<std::size_t>(i)];
-      if ((i < arity) != static_cast<bool>(a)) return bad("an expression has the wrong operand count");
+      if ((i < arity) != static_cast<bool>(a))
+        return bad("an expression has the wrong operand count");
       if (a) RLX_OK(expr(a, depth + 1));
     }
     if (e->weak) return badIn(e, "a weak literal has no type");
@@ -205,8 +208,7 @@ class Verifier {
   }
 
   Status constant(const Expr& e) {
-    if (isIntegral(e->type) &&
-        static_cast<int64_t>(wrapInteger(e->type, e->ivalue)) != e->ivalue)
+    if (isIntegral(e->type) && static_cast<int64_t>(wrapInteger(e->type, e->ivalue)) != e->ivalue)
       return badIn(e, "an integer constant does not fit its type");
     if (isIntegral(e->type) && e->fvalue != 0) return badIn(e, "an integer with a float value");
     return Ok{};
@@ -291,7 +293,8 @@ class Verifier {
         RLX_OK(root(s.lo, "a loop bound", DType::I32));
         RLX_OK(root(s.hi, "a loop bound", DType::I32));
         if (s.step < 1 || s.step > INT32_MAX) return bad("a loop step must be positive");
-        if (s.loop == LoopKind::Unroll && (!rlx::kir::isInteger(s.lo) || !rlx::kir::isInteger(s.hi)))
+        if (s.loop == LoopKind::Unroll &&
+            (!rlx::kir::isInteger(s.lo) || !rlx::kir::isInteger(s.hi)))
           return bad("an unrolled loop needs constant bounds");
         RLX_OK(define(s.var, Role::Loop, DType::I32));
         const std::size_t mine = live_.size() - 1;
@@ -335,6 +338,8 @@ class Verifier {
 
 }  // namespace
 
-Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+Status verify(const Kernel& kernel) {
+  return Verifier(kernel).run();
+}
 
 }  // namespace rlx::kir

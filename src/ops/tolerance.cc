@@ -44,6 +44,24 @@ double unit(DType t) {
   return 0;
 }
 
+// The smallest positive number, subnormals included.
+double smallest(DType t) {
+  switch (t) {
+    case DType::F64: case DType::C128: return 0x1p-1074;
+    case DType::F32: case DType::C64: return 0x1p-149;
+    case DType::F16: return 0x1p-24;
+    case DType::BF16: return 0x1p-133;
+    case DType::F8E4M3: case DType::F8E5M2: case DType::F4E2M1:
+    case DType::I8: case DType::I16: case DType::I32: case DType::I64:
+    case DType::U8: case DType::U16: case DType::U32: case DType::U64:
+    case DType::Bool: case DType::I4: case DType::U4:
+    case DType::Q4_0: case DType::Q4_1: case DType::Q5_0: case DType::Q5_1: case DType::Q8_0:
+    case DType::Q2_K: case DType::Q3_K: case DType::Q4_K: case DType::Q5_K: case DType::Q6_K:
+      return 0;
+  }
+  return 0;
+}
+
 // Units in the last place of the arithmetic's type, expressed in the storage type: narrow floats
 // compute in f32 and round once.
 double relative(DType t, double ulps) {
@@ -104,14 +122,16 @@ Difference compare(const RefTensor& got, const RefTensor& want, Tolerance t, dou
   for (const double w : want.f)
     if (std::isfinite(w)) largest = std::max(largest, std::fabs(w));
   if (scale == 0) scale = largest;
+  // Below the normal range errors are steps of the dtype, not units of the value.
+  const double ulps = info(want.dtype).bits < 32 ? 0.51 : std::max(1.0, t.relative / unit(want.dtype) * 0.5);
+  const double subnormal = t.relative > 0 ? smallest(want.dtype) * ulps : 0;
   for (std::size_t k = 0; k < want.f.size(); ++k) {
     const double g = got.f[k], w = want.f[k];
     if ((std::isnan(g) && std::isnan(w)) || g == w) {
       if (std::isfinite(g)) dot += g * w, gg += g * g, ww += w * w;
       continue;
     }
-    const double allowed = t.relative * std::fabs(w) + t.absolute * scale +
-                           (t.relative > 0 ? 1.5e-45 : 0);  // one subnormal step of f32
+    const double allowed = t.relative * std::fabs(w) + t.absolute * scale + subnormal;
     double error = std::fabs(g - w);
     double ratio = allowed > 0 ? error / allowed : HUGE_VAL;
     if (!std::isfinite(g) || !std::isfinite(w)) {

@@ -107,6 +107,9 @@ Result<MachineCode> lowerKernel(const kir::Kernel& kernel, IsaLevel isa);
 // Linear scan. `vecScratch` registers at the top of the vector file are left for the encoder.
 Allocation allocateRegisters(const MachineCode& code, int vecScratch);
 
+// The bits of a value as F16 or BF16, nearest even.
+uint16_t narrowBits(DType type, double value);
+
 // Functions that generated code calls: operands and result are in the call slots of the frame.
 using LaneFn = void (*)(std::byte* frame, int64_t lanes, int64_t x, int64_t y);
 LaneFn laneOp(ScalarOp op, DType type);

@@ -158,7 +158,7 @@ void Encoder::run() {
   epilogue();
   alignTo(64);
   L(pool_);
-  for (char c : code_.pool) db(static_cast<uint8_t>(c));
+  db(reinterpret_cast<const uint8_t*>(code_.pool.data()), code_.pool.size());
 }
 
 void Encoder::instruction(const Inst& n, std::size_t at) {

@@ -175,6 +175,10 @@ LaneFn castFrom(DType to) {
 
 }  // namespace
 
+uint16_t narrowBits(DType type, double value) {
+  return type == DType::F16 ? toNarrow(value, 5, 10) : toNarrow(value, 8, 7);
+}
+
 LaneFn laneOp(ScalarOp op, DType type) {
   switch (op) {
 #define RLX_SCALAR(Id, ...) \

@@ -36,6 +36,7 @@ Inst& Lowering::put(Op op, DType t) {
 Reg Lowering::fresh(RegClass cls, int bytes) {
   out_.regs.push_back({cls, static_cast<uint8_t>(bytes), -1});
   wideRegs_.push_back(0);
+  variableRegs_.push_back(0);
   return static_cast<Reg>(out_.regs.size() - 1);
 }
 
@@ -55,6 +56,7 @@ int Lowering::pushScope(ScopeKind kind, const Effects& e, bool certain) {
   s.certain = certain;
   s.serial = static_cast<uint32_t>(alive_.size());
   s.effects = e;
+  if (kind == ScopeKind::Loop) s.before.reserve(32), s.body.reserve(128);
   alive_.push_back(1);
   scopes_.push_back(std::move(s));
   list_ = &current();
@@ -141,11 +143,15 @@ void Lowering::statement(const Stmt& s) {
       const bool vec = ctx_.active && varying(e);
       Value val = vec ? vector(e) : scalar(e);
       list_ = &current();
-      if (node(e).vars != 0 && node(e).kind == ExprKind::Var) {
-        for (Reg& r : val.r)
-          if (r >= 0) r = v(Op::VMov, node(e).type, r);
-        val.level = static_cast<int>(scopes_.size()) - 1;
-      }
+      // A variable keeps its register when it changes: the Let needs its own.
+      const VectorContext saved = ctx_;
+      if (!vec) ctx_.active = false;
+      for (Reg& r : val.r)
+        if (r >= 0 && variableRegs_[static_cast<std::size_t>(r)] != 0) {
+          r = v(Op::VMov, node(e).type, r);
+          val.level = static_cast<int>(scopes_.size()) - 1;
+        }
+      ctx_ = saved;
       b.kind = vec ? Binding::Kind::Vector : Binding::Kind::Scalar;
       b.value = val;
       b.let = node(e).vars == 0 && node(e).buffers == 0 ? e : -1;
@@ -179,8 +185,11 @@ void Lowering::assign(uint32_t var, const Value& val, bool declare) {
     b.let = -1;
     b.value = {};
     b.value.level = static_cast<int>(scopes_.size()) - 1;
-    for (int p = 0; p < parts; ++p)
-      b.value.r[static_cast<std::size_t>(p)] = freshVector(t, vec ? ctx_.lanes : 1);
+    for (int p = 0; p < parts; ++p) {
+      const Reg r = freshVector(t, vec ? ctx_.lanes : 1);
+      variableRegs_[static_cast<std::size_t>(r)] = 1;
+      b.value.r[static_cast<std::size_t>(p)] = r;
+    }
   }
   // All parts of a shuffle of variables are read before any is written: one variable at a time.
   for (int p = 0; p < parts; ++p) {
@@ -428,7 +437,7 @@ void Lowering::groupLoop() {
   };
   Entry& en = out_.entry;
   std::array<Reg, 2> extent{};
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < 2 && usesGroups_; ++i) {
     Inst& n = put(Op::GLoad, DType::I64);
     n.dst = extent[i] = fresh(RegClass::Gpr, 8);
     n.base = en.grid;
@@ -439,15 +448,17 @@ void Lowering::groupLoop() {
   Reg rest = en.begin;
   const int exit = newLabel(), top = newLabel(), carried = newLabel();
   jump(Op::JumpGe, exit, group, en.end);
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3 && usesGroups_; ++i) {
     group_[i] = fresh(RegClass::Gpr, 8);
     wideRegs_[static_cast<std::size_t>(group_[i])] = 1;
     if (i == 2) {
       move(group_[i], rest);
       break;
     }
-    (void)g(Op::GDiv, DType::I64, ScalarOp::Rem, rest, extent[i], 0, group_[i]);
-    rest = g(Op::GDiv, DType::I64, ScalarOp::Div, rest, extent[i]);
+    const Reg whole = g(Op::GDiv, DType::U64, ScalarOp::Div, rest, extent[i]);
+    const Reg covered = g(Op::GWideMul, DType::I64, ScalarOp::Mul, whole, extent[i]);
+    (void)g(Op::GWideAdd, DType::I64, ScalarOp::Sub, rest, covered, 0, group_[i]);
+    rest = whole;
   }
   pushScope(ScopeKind::Loop, e, true);
   statements(kernel_.body);
@@ -458,7 +469,7 @@ void Lowering::groupLoop() {
   list_->insert(list_->end(), done.before.begin(), done.before.end());
   put(Op::LoopBegin).label = top;
   list_->insert(list_->end(), done.body.begin(), done.body.end());
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3 && usesGroups_; ++i) {
     (void)g(Op::GWideAdd, DType::I64, ScalarOp::Add, group_[i], kNone, 1, group_[i]);
     if (i == 2) break;
     jump(Op::JumpLt, carried, group_[i], extent[i]);
@@ -478,21 +489,29 @@ Result<MachineCode> Lowering::run() {
   if (kernel_.block != std::array<int32_t, 3>{1, 1, 1})
     return Error(Errc::Unsupported, kernel_.name + ": a block other than 1x1x1 on the CPU");
   out_.isa = isa_;
+  byPointer_.reserve(256);
+  byValue_.reserve(256);
+  memo_.reserve(256 * kForms);
   bindings_.resize(kernel_.vars.size());
   for (auto* flags : {&mutable_, &varyingVar_, &inside_, &reduced_})
     flags->assign(kernel_.vars.size(), 0);
   reduceOp_.assign(kernel_.vars.size(), ScalarOp::Add);
   reduction_.assign(kernel_.vars.size(), Parts{kNone, kNone, kNone, kNone});
   std::vector<const std::vector<Stmt>*> work{&kernel_.body};
+  std::vector<const Expr*> exprs;
   while (!work.empty()) {
     const auto* body = work.back();
     work.pop_back();
     for (const Stmt& s : *body) {
       if (s.kind == StmtKind::Mutable) mutable_[s.var] = 1;
+      for (const auto* e : {&s.value, &s.index, &s.condition, &s.lo, &s.hi})
+        if (*e) exprs.push_back(e);
       work.push_back(&s.body);
       work.push_back(&s.otherwise);
     }
   }
+  for (const Expr* e : exprs) (void)intern(*e);
+  for (const Node& n : nodes_) usesGroups_ = usesGroups_ || n.kind == ExprKind::GroupId;
   int64_t frame = kCallBytes;
   for (const kir::Buffer& b : kernel_.buffers) {
     const bool known = b.type == DType::F16 || b.type == DType::BF16 || b.type == DType::Bool ||

@@ -1,6 +1,6 @@
 // Lowering of the kernel IR to machine-level code: structured loops become labels and jumps, Vector
 // loops become lanes, expressions become instructions placed at the outermost loop where they are
-// invariant. The class is split over three files by level: statements, memory, values.
+// invariant. The class is split by subject: statements, Vector loops, memory, values, ops, casts.
 #pragma once
 #include <array>
 #include <deque>
@@ -39,6 +39,18 @@ class Lowering {
     std::array<int, 3> args{-1, -1, -1};
     uint64_t vars = 0, buffers = 0;  // Bloom sets of mutable variables and buffers it reads
     kir::Expr expr;
+  };
+  // What makes two nodes equal.
+  struct Key {
+    std::array<uint64_t, 5> words{};
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const {
+      uint64_t h = 0;
+      for (uint64_t w : k.words) h = (h ^ w) * 0x9e3779b97f4a7c15U, h ^= h >> 29;
+      return h;
+    }
   };
   enum class Form : uint8_t { Scalar, Full, Half, Quad, Wide };
   static constexpr std::size_t kForms = 5;
@@ -156,7 +168,6 @@ class Lowering {
   int intern(const kir::Expr& e);
   Value scalar(int node);
   Value vector(int node);
-  Value vectorOf(int node) { return vector(node); }
   Value scalarApply(const Node& n, int id);
   Value broadcast(DType t, const Value& s);
   Value expanded(int id, int root);
@@ -225,7 +236,7 @@ class Lowering {
   std::deque<Node> nodes_;
   std::vector<Memo> memo_;
   std::unordered_map<const kir::ExprNode*, int> byPointer_;
-  std::unordered_map<std::string, int> byValue_;
+  std::unordered_map<Key, int, KeyHash> byValue_;
   std::unordered_map<uint64_t, int> expansions_;
   std::unordered_map<std::string, int32_t> poolOffsets_;
   std::vector<Binding> bindings_;
@@ -234,7 +245,9 @@ class Lowering {
   std::array<uint32_t, 64> varEpoch_{}, bufferEpoch_{};
   uint32_t epoch_ = 1;
   std::array<Reg, 3> group_{kNone, kNone, kNone};
-  std::vector<uint8_t> wideRegs_;  // by register: holds a sign-extended 64-bit value
+  std::vector<uint8_t> wideRegs_;      // by register: holds a sign-extended 64-bit value
+  std::vector<uint8_t> variableRegs_;  // by register: belongs to a mutable variable
+  bool usesGroups_ = false;
 
   VectorContext ctx_;
   uint32_t contexts_ = 0;

@@ -19,9 +19,8 @@ bool isScale(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || b
 // A memo key for something that is no expression of the kernel.
 int Lowering::synthetic(int kind, int64_t a, int64_t b, int64_t c, uint64_t vars,
                         uint64_t buffers) {
-  std::string key = "#";
-  const int64_t parts[] = {kind, a, b, c};
-  key.append(reinterpret_cast<const char*>(parts), sizeof parts);
+  const Key key{{~uint64_t{0}, static_cast<uint64_t>(kind), static_cast<uint64_t>(a),
+                 static_cast<uint64_t>(b), static_cast<uint64_t>(c)}};
   const auto [it, isNew] = byValue_.try_emplace(key, static_cast<int>(nodes_.size()));
   if (isNew) {
     Node n;

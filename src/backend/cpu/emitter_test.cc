@@ -717,8 +717,7 @@ TEST(Emitter, NothingOutsideIsTouched) {
           const Expr n = m.param(), shift = m.param();
           const Expr from = add(m.get(i), shift);
           const Expr inside = bit_and(ge(from, kir::index(0)), lt(from, n));
-          const DType zeroType = computeType(t);
-          const Expr zero = kir::cast(t, isFloat(zeroType) ? kir::constant(zeroType, 0) : kir::integer(zeroType, 0));
+          const Expr zero = isFloat(t) ? kir::constant(t, 0) : kir::integer(t, 0);
           const Expr value = kir::loadIf(x, t, mul(from, kir::index(stride)), inside, zero);
           const Expr odd = ne(bit_and(m.get(i), kir::index(1)), kir::index(0));
           m.k.body = {loop(kind, i, kir::index(0), n, {store(y, m.get(i), value, odd)})};
@@ -885,6 +884,38 @@ TEST(Emitter, LoopsArraysAndStrides) {
           ASSERT_EQ(out[g * 13 + 12 - q], in[q * 15 + g] + want) << g << " " << q << " kind " << static_cast<int>(kind);
       }
     }
+  });
+}
+
+// A Let keeps the value of its time, also through a cast that changes nothing.
+TEST(Emitter, LetsAndSelects) {
+  everyIsa([](IsaLevel isa) {
+    for (DType t : kStorage)
+      for (LoopKind kind : {LoopKind::Vector, LoopKind::Serial}) {
+        Make m;
+        const uint32_t a = m.buffer(t), b = m.buffer(t), y = m.buffer(t), z = m.buffer(DType::I32);
+        const uint32_t i = m.var(DType::I32), x = m.var(t), c = m.var(DType::I32),
+                       old = m.var(DType::U32);
+        const Expr n = m.param(), at = m.get(i);
+        const Expr odd = ne(bit_and(at, kir::index(1)), kir::index(0));
+        m.k.body = {loop(
+            kind, i, kir::index(0), n,
+            {define(StmtKind::Let, x, select(odd, kir::load(a, t, at), kir::load(b, t, at))),
+             define(StmtKind::Mutable, c, at), define(StmtKind::Let, old, kir::cast(DType::U32, m.get(c))),
+             define(StmtKind::Assign, c, mul(m.get(c), kir::index(3))),
+             store(z, at, add(kir::cast(DType::I32, m.get(old)), m.get(c))), store(y, at, m.get(x))})};
+        const Code code = compile(m.k, isa);
+        const auto size = static_cast<std::size_t>(bytes(t));
+        std::vector<unsigned char> p(40 * size, 0), q(40 * size, 1), out(40 * size, 7);
+        std::vector<int32_t> sum(40);
+        for (int n0 : {0, 1, 8, 19, 37}) {
+          code({p.data(), q.data(), out.data(), sum.data()}, {n0});
+          for (int j = 0; j < n0; ++j) {
+            ASSERT_EQ(out[static_cast<std::size_t>(j) * size], j % 2 == 0 ? 1 : 0) << name(t);
+            ASSERT_EQ(sum[static_cast<std::size_t>(j)], 4 * j);
+          }
+        }
+      }
   });
 }
 

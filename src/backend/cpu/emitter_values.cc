@@ -1,7 +1,6 @@
 // Expressions of the CPU emitter: interning, memo, and the scalar and lane-wise value of each node.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "backend/cpu/emitter_lower.h"
 #include "kir/expand.h"
@@ -57,19 +56,13 @@ int Lowering::intern(const Expr& e) {
     }
   if (n.kind == ExprKind::Var && mutable_[n.id] != 0) n.vars |= uint64_t{1} << (n.id % 64);
   if (n.kind == ExprKind::Load) n.buffers |= uint64_t{1} << (n.id % 64);
-  struct {
-    uint64_t head, ivalue, fvalue;
-    std::array<int, 3> args;
-    uint32_t id;
-  } key{};
-  key.head = static_cast<uint64_t>(n.kind) | static_cast<uint64_t>(n.type) << 8 |
-             static_cast<uint64_t>(n.op) << 16;
-  key.ivalue = static_cast<uint64_t>(n.ivalue);
-  key.fvalue = std::bit_cast<uint64_t>(n.fvalue);
-  key.args = n.args;
-  key.id = n.id;
-  const std::string text(reinterpret_cast<const char*>(&key), sizeof key);
-  const auto [it, isNew] = byValue_.try_emplace(text, static_cast<int>(nodes_.size()));
+  const auto word = [](int x) { return static_cast<uint64_t>(static_cast<uint32_t>(x)); };
+  const Key key{{static_cast<uint64_t>(n.kind) | static_cast<uint64_t>(n.type) << 8 |
+                     static_cast<uint64_t>(n.op) << 16,
+                 static_cast<uint64_t>(n.ivalue), std::bit_cast<uint64_t>(n.fvalue),
+                 word(n.args[0]) | word(n.args[1]) << 32,
+                 word(n.args[2]) | static_cast<uint64_t>(n.id) << 32}};
+  const auto [it, isNew] = byValue_.try_emplace(key, static_cast<int>(nodes_.size()));
   if (isNew) {
     nodes_.push_back(std::move(n));
     memo_.resize(nodes_.size() * kForms);
@@ -194,8 +187,10 @@ Lowering::Value Lowering::scalar(int id) {
   };
   switch (n.kind) {
     case ExprKind::Const:
-      emit([&] { return inVector(n.type) ? floatConstant(n.type, n.fvalue) : gImm(n.ivalue); });
-      if (n.type == DType::F16 || n.type == DType::BF16) fail("a constant of a narrow float type");
+      emit([&] {
+        if (inVector(n.type)) return floatConstant(n.type, n.fvalue);
+        return gImm(isFloat(n.type) ? narrowBits(n.type, n.fvalue) : n.ivalue);
+      });
       break;
     case ExprKind::Var: {
       const Binding& b = bindings_[n.id];
@@ -341,8 +336,7 @@ Lowering::Value Lowering::vector(int id) {
     } else if (inVector(n.type)) {
       y.r.fill(floatConstant(n.type, n.fvalue));
     } else {
-      if (!isInteger(n.type)) fail("a constant of a narrow float type");
-      y.r.fill(integerConstant(n.type, n.ivalue));
+      y.r.fill(integerConstant(n.type, isFloat(n.type) ? narrowBits(n.type, n.fvalue) : n.ivalue));
     }
     return y;
   }

@@ -26,7 +26,7 @@ class Generator : public Xbyak::CodeGenerator {
     mov(pb, ptr[args + offsetof(GemmArgs, b)]);
     mov(pc, ptr[args + offsetof(GemmArgs, c)]);
     mov(k, ptr[args + offsetof(GemmArgs, k)]);
-    push(ptr[args + offsetof(GemmArgs, cRowBytes)]);
+    push(qword[args + offsetof(GemmArgs, cRowBytes)]);
     lea(row3, ptr[row + row * 2]);
     lea(pa3, ptr[pa + row3]);
     if (rows > 6) lea(pa6, ptr[pa3 + row3]);

@@ -1,5 +1,5 @@
-// Vulkan: compute shaders printed as GLSL, compiled to SPIR-V in process, run by whatever driver the
-// Vulkan loader finds.
+// Vulkan: compute shaders printed as GLSL, compiled to SPIR-V in process, run by whatever driver
+// the Vulkan loader finds.
 #include <cstring>
 
 #include "backend/vulkan/vulkan.h"

@@ -17,8 +17,8 @@ T structure(VkStructureType type) {
 }
 
 constexpr uint32_t kSetsPerPool = 256;
-constexpr std::size_t kMaxSets = 4096;         // cached; past it all are made anew
-constexpr uint32_t kMaxLaunches = 8192;        // recorded before they are submitted
+constexpr std::size_t kMaxSets = 4096;   // cached; past it all are made anew
+constexpr uint32_t kMaxLaunches = 8192;  // recorded before they are submitted
 constexpr uint64_t kForever = UINT64_MAX;
 
 // Layouts depend on the number of bindings and parameters alone.
@@ -49,9 +49,9 @@ class VulkanDevice final : public Device {
     RLX_TRY(self->instance_, Instance::open());
     const auto& gpus = self->instance_->gpus();
     if (options.index < 0 || static_cast<std::size_t>(options.index) >= gpus.size())
-      return Error(Errc::DeviceUnavailable,
-                   "vulkan has " + std::to_string(gpus.size()) + " devices, there is no index " +
-                       std::to_string(options.index));
+      return Error(Errc::DeviceUnavailable, "vulkan has " + std::to_string(gpus.size()) +
+                                                " devices, there is no index " +
+                                                std::to_string(options.index));
     RLX_OK(self->create(gpus[static_cast<std::size_t>(options.index)], options));
     return std::unique_ptr<Device>(std::move(self));
   }
@@ -158,12 +158,12 @@ class VulkanDevice final : public Device {
     k.params = code.params;
     k.readOnly = readOnlyBindings(words, code.globals);
     RLX_TRY(k.layout, layout(code.globals, code.params));
-    auto info =
-        structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+    auto info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
     info.codeSize = code.binary.size();
     info.pCode = words.data();
     VkShaderModule module{};
-    RLX_OK(check(vk().CreateShaderModule(device_, &info, nullptr, &module), "vkCreateShaderModule"));
+    RLX_OK(
+        check(vk().CreateShaderModule(device_, &info, nullptr, &module), "vkCreateShaderModule"));
     auto create =
         structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
     create.stage = structure<VkPipelineShaderStageCreateInfo>(
@@ -172,9 +172,9 @@ class VulkanDevice final : public Device {
     create.stage.module = module;
     create.stage.pName = "main";
     create.layout = k.layout.pipeline;
-    Status made = check(vk().CreateComputePipelines(device_, pipelineCache_, 1, &create, nullptr,
-                                                    &k.pipeline),
-                        "vkCreateComputePipelines");
+    Status made = check(
+        vk().CreateComputePipelines(device_, pipelineCache_, 1, &create, nullptr, &k.pipeline),
+        "vkCreateComputePipelines");
     vk().DestroyShaderModule(device_, module, nullptr);
     if (!made) return std::move(made).error().note("loading kernel " + code.kernel);
     kernels_.push_back(std::move(k));
@@ -200,8 +200,7 @@ class VulkanDevice final : public Device {
             .hint("the scheduler splits larger grids");
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return Ok{};
     std::vector<VkDescriptorBufferInfo> bindings(globals.size());
-    for (std::size_t i = 0; i < globals.size(); ++i)
-      RLX_OK(bind(k, globals[i], i, bindings[i]));
+    for (std::size_t i = 0; i < globals.size(); ++i) RLX_OK(bind(k, globals[i], i, bindings[i]));
     if (launches_ >= kMaxLaunches || sets_.size() > kMaxSets) {
       RLX_OK(synchronize());
       if (sets_.size() > kMaxSets) forgetSets();
@@ -292,7 +291,8 @@ class VulkanDevice final : public Device {
     auto cache = structure<VkPipelineCacheCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
     cache.initialDataSize = data.size();
     cache.pInitialData = data.data();
-    if (vk().CreatePipelineCache(device_, &cache, nullptr, &pipelineCache_) == VK_SUCCESS) return Ok{};
+    if (vk().CreatePipelineCache(device_, &cache, nullptr, &pipelineCache_) == VK_SUCCESS)
+      return Ok{};
     cache.initialDataSize = 0;
     return check(vk().CreatePipelineCache(device_, &cache, nullptr, &pipelineCache_),
                  "vkCreatePipelineCache");
@@ -303,7 +303,8 @@ class VulkanDevice final : public Device {
     std::size_t bytes = 0;
     if (vk().GetPipelineCacheData(device_, pipelineCache_, &bytes, nullptr) != VK_SUCCESS) return;
     std::string data(bytes, '\0');
-    if (vk().GetPipelineCacheData(device_, pipelineCache_, &bytes, data.data()) != VK_SUCCESS) return;
+    if (vk().GetPipelineCacheData(device_, pipelineCache_, &bytes, data.data()) != VK_SUCCESS)
+      return;
     data.resize(bytes);
     writePipelineCache(cachePath_, data);
   }
@@ -332,15 +333,13 @@ class VulkanDevice final : public Device {
     const auto alignment =
         static_cast<int64_t>(gpu_.properties.limits.minStorageBufferOffsetAlignment);
     if (slice.offset % alignment != 0)
-      return Error(Errc::InvalidArgument, "kernel " + k.name + ": a binding at offset " +
-                                              std::to_string(slice.offset) +
-                                              ", the device wants multiples of " +
-                                              std::to_string(alignment));
+      return Error(Errc::InvalidArgument,
+                   "kernel " + k.name + ": a binding at offset " + std::to_string(slice.offset) +
+                       ", the device wants multiples of " + std::to_string(alignment));
     if (slice.bytes > gpu_.caps.maxBinding)
-      return Error(Errc::Unsupported, "kernel " + k.name + ": a binding of " +
-                                          std::to_string(slice.bytes) +
-                                          " bytes, the device's limit is " +
-                                          std::to_string(gpu_.caps.maxBinding));
+      return Error(Errc::Unsupported,
+                   "kernel " + k.name + ": a binding of " + std::to_string(slice.bytes) +
+                       " bytes, the device's limit is " + std::to_string(gpu_.caps.maxBinding));
     out.buffer = b->piece.buffer;
     out.offset = b->piece.offset + static_cast<VkDeviceSize>(slice.offset);
     // Whole words: packed loads read them. Pieces are multiples of 256 bytes, so this stays inside.
@@ -363,7 +362,8 @@ class VulkanDevice final : public Device {
                  "vkCreateDescriptorSetLayout"));
     const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                     params * static_cast<uint32_t>(sizeof(int32_t))};
-    auto info = structure<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+    auto info =
+        structure<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
     info.setLayoutCount = 1;
     info.pSetLayouts = &l.set;
     info.pushConstantRangeCount = params ? 1 : 0;
@@ -390,7 +390,8 @@ class VulkanDevice final : public Device {
     }
     if (const auto at = sets_.find(key); at != sets_.end()) return at->second;
     VkDescriptorSet set{};
-    auto info = structure<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+    auto info =
+        structure<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
     info.descriptorSetCount = 1;
     info.pSetLayouts = &k.layout.set;
     VkResult r = VK_ERROR_OUT_OF_POOL_MEMORY;
@@ -458,7 +459,8 @@ class VulkanDevice final : public Device {
     return check(vk().ResetFences(device_, 1, &fence_), "vkResetFences");
   }
 
-  // A barrier when this launch reads what an earlier one wrote, or writes what an earlier one touched.
+  // A barrier when this launch reads what an earlier one wrote, or writes what an earlier one
+  // touched.
   void order(const Kernel& k, const std::vector<VkDescriptorBufferInfo>& bindings) {
     bool depends = false;
     for (std::size_t i = 0; i < bindings.size() && !depends; ++i) {

@@ -60,16 +60,25 @@ std::string resultName(VkResult result) {
     VkResult code;
     const char* text;
   };
-#define RLX_CODE(code) {code, #code}
-  static constexpr Name kNames[] = {
-      RLX_CODE(VK_NOT_READY), RLX_CODE(VK_TIMEOUT), RLX_CODE(VK_INCOMPLETE),
-      RLX_CODE(VK_ERROR_OUT_OF_HOST_MEMORY), RLX_CODE(VK_ERROR_OUT_OF_DEVICE_MEMORY),
-      RLX_CODE(VK_ERROR_INITIALIZATION_FAILED), RLX_CODE(VK_ERROR_DEVICE_LOST),
-      RLX_CODE(VK_ERROR_MEMORY_MAP_FAILED), RLX_CODE(VK_ERROR_LAYER_NOT_PRESENT),
-      RLX_CODE(VK_ERROR_EXTENSION_NOT_PRESENT), RLX_CODE(VK_ERROR_FEATURE_NOT_PRESENT),
-      RLX_CODE(VK_ERROR_INCOMPATIBLE_DRIVER), RLX_CODE(VK_ERROR_TOO_MANY_OBJECTS),
-      RLX_CODE(VK_ERROR_FRAGMENTED_POOL), RLX_CODE(VK_ERROR_OUT_OF_POOL_MEMORY),
-      RLX_CODE(VK_ERROR_INVALID_SHADER_NV), RLX_CODE(VK_ERROR_UNKNOWN)};
+#define RLX_CODE(code) \
+  { code, #code }
+  static constexpr Name kNames[] = {RLX_CODE(VK_NOT_READY),
+                                    RLX_CODE(VK_TIMEOUT),
+                                    RLX_CODE(VK_INCOMPLETE),
+                                    RLX_CODE(VK_ERROR_OUT_OF_HOST_MEMORY),
+                                    RLX_CODE(VK_ERROR_OUT_OF_DEVICE_MEMORY),
+                                    RLX_CODE(VK_ERROR_INITIALIZATION_FAILED),
+                                    RLX_CODE(VK_ERROR_DEVICE_LOST),
+                                    RLX_CODE(VK_ERROR_MEMORY_MAP_FAILED),
+                                    RLX_CODE(VK_ERROR_LAYER_NOT_PRESENT),
+                                    RLX_CODE(VK_ERROR_EXTENSION_NOT_PRESENT),
+                                    RLX_CODE(VK_ERROR_FEATURE_NOT_PRESENT),
+                                    RLX_CODE(VK_ERROR_INCOMPATIBLE_DRIVER),
+                                    RLX_CODE(VK_ERROR_TOO_MANY_OBJECTS),
+                                    RLX_CODE(VK_ERROR_FRAGMENTED_POOL),
+                                    RLX_CODE(VK_ERROR_OUT_OF_POOL_MEMORY),
+                                    RLX_CODE(VK_ERROR_INVALID_SHADER_NV),
+                                    RLX_CODE(VK_ERROR_UNKNOWN)};
 #undef RLX_CODE
   for (const Name& n : kNames)
     if (n.code == result) return std::string(n.text) + " (" + std::to_string(result) + ")";
@@ -111,11 +120,11 @@ Result<std::unique_ptr<Instance>> Instance::open() {
   create.pApplicationInfo = &app;
   if (const VkResult r = api.CreateInstance(&create, nullptr, &self->handle_); r != VK_SUCCESS)
     return Error(Errc::DeviceUnavailable, "vkCreateInstance returned " + resultName(r))
-        .hint("no Vulkan driver is installed, or VK_ICD_FILENAMES names a file that does not exist");
+        .hint(
+            "no Vulkan driver is installed, or VK_ICD_FILENAMES names a file that does not exist");
 #define RLX_VK(call)                                                          \
   if (!api.call) api.call = reinterpret_cast<PFN_vk##call>(load("vk" #call)); \
-  if (!api.call)                                                              \
-    return Error(Errc::DeviceUnavailable, api.library->name() + " has no vk" #call);
+  if (!api.call) return Error(Errc::DeviceUnavailable, api.library->name() + " has no vk" #call);
 #include "backend/vulkan/symbols.def"
 #undef RLX_VK
   RLX_OK(self->enumerate());
@@ -128,8 +137,8 @@ Instance::~Instance() {
 
 Status Instance::enumerate() {
   uint32_t count = 0;
-  RLX_OK(check(api_.EnumeratePhysicalDevices(handle_, &count, nullptr),
-               "vkEnumeratePhysicalDevices"));
+  RLX_OK(
+      check(api_.EnumeratePhysicalDevices(handle_, &count, nullptr), "vkEnumeratePhysicalDevices"));
   std::vector<VkPhysicalDevice> handles(count);
   RLX_OK(check(api_.EnumeratePhysicalDevices(handle_, &count, handles.data()),
                "vkEnumeratePhysicalDevices"));

@@ -61,14 +61,17 @@ Result<Memory::Block> Memory::create(VkDeviceSize bytes, VkMemoryPropertyFlags f
   allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
   allocate.allocationSize = needs.size;
   allocate.memoryTypeIndex = type;
-  if (auto s = check(api_.AllocateMemory(device_, &allocate, nullptr, &b.memory), "vkAllocateMemory");
+  if (auto s =
+          check(api_.AllocateMemory(device_, &allocate, nullptr, &b.memory), "vkAllocateMemory");
       !s)
     return fail(std::move(s));
-  if (auto s = check(api_.BindBufferMemory(device_, b.buffer, b.memory, 0), "vkBindBufferMemory"); !s)
+  if (auto s = check(api_.BindBufferMemory(device_, b.buffer, b.memory, 0), "vkBindBufferMemory");
+      !s)
     return fail(std::move(s));
   if (map) {
     void* host = nullptr;
-    if (auto s = check(api_.MapMemory(device_, b.memory, 0, VK_WHOLE_SIZE, 0, &host), "vkMapMemory");
+    if (auto s =
+            check(api_.MapMemory(device_, b.memory, 0, VK_WHOLE_SIZE, 0, &host), "vkMapMemory");
         !s)
       return fail(std::move(s));
     b.host = static_cast<std::byte*>(host);
@@ -114,7 +117,8 @@ void Memory::giveBack(const Piece& p) {
   for (Block& b : blocks_) {
     if (b.buffer != p.buffer) continue;
     auto at = b.free.emplace(p.offset, p.bytes).first;
-    if (const auto next = std::next(at); next != b.free.end() && at->first + at->second == next->first) {
+    if (const auto next = std::next(at);
+        next != b.free.end() && at->first + at->second == next->first) {
       at->second += next->second;
       b.free.erase(next);
     }

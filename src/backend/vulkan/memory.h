@@ -10,8 +10,8 @@ namespace rlx::backend::vulkan {
 struct Piece {
   VkBuffer buffer{};
   VkDeviceSize offset = 0;
-  VkDeviceSize bytes = 0;      // as taken, a multiple of kAlignment
-  std::byte* host = nullptr;   // null where the host cannot see the memory
+  VkDeviceSize bytes = 0;     // as taken, a multiple of kAlignment
+  std::byte* host = nullptr;  // null where the host cannot see the memory
 };
 
 class Memory {

@@ -1,5 +1,5 @@
-// The driver's pipeline cache on disk. Drivers may crash on a damaged file, so the data is kept behind
-// a header of our own with length and checksum, and a file that does not fit is ignored.
+// The driver's pipeline cache on disk. Drivers may crash on a damaged file, so the data is kept
+// behind a header of our own with length and checksum, and a file that does not fit is ignored.
 #pragma once
 #include <string>
 #include <vector>

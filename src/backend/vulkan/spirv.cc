@@ -36,13 +36,15 @@ void forbidContraction(std::vector<uint32_t>& words) {
     const uint32_t count = words[i] >> 16, op = words[i] & 0xffff;
     if (count == 0) return;
     if (place == 0 && op >= kFirstType && op <= kTypePointer) place = i;
-    if (op == kDecorate && count >= 3 && words[i + 2] == kNoContraction) already.insert(words[i + 1]);
+    if (op == kDecorate && count >= 3 && words[i + 2] == kNoContraction)
+      already.insert(words[i + 1]);
     if (isArithmetic(op) && already.insert(words[i + 2]).second)
       decorations.insert(decorations.end(), {(3u << 16) | kDecorate, words[i + 2], kNoContraction});
     i += count;
   }
-  if (place) words.insert(words.begin() + static_cast<std::ptrdiff_t>(place), decorations.begin(),
-                          decorations.end());
+  if (place)
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(place), decorations.begin(),
+                 decorations.end());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Status check(VkResult result, const char* call);
 struct Gpu {
   VkPhysicalDevice handle{};
   VkPhysicalDeviceProperties properties{};
-  std::string driver;          // "llvmpipe: Mesa 22.3.6 (LLVM 15.0.6)"
+  std::string driver;  // "llvmpipe: Mesa 22.3.6 (LLVM 15.0.6)"
   uint32_t queueFamily = 0;
   Caps caps;
   bool half = false, int8 = false, int16 = false, int64 = false, float64 = false;

@@ -26,7 +26,8 @@ std::unique_ptr<Device> openOrFail(const OpenOptions& options = {}) {
 }
 
 // The buffers after running the sample on the device.
-Result<std::vector<std::vector<std::byte>>> runOn(Device& device, const Caps& caps, const Sample& s) {
+Result<std::vector<std::vector<std::byte>>> runOn(Device& device, const Caps& caps,
+                                                  const Sample& s) {
   RLX_TRY(const Code code, backend::vulkanBackend().emit(s.kernel, caps));
   RLX_TRY(const KernelId kernel, device.load(code));
   std::vector<BufferSlice> slices;
@@ -105,8 +106,9 @@ TEST(Vulkan, lowCapabilityProfile) {
 TEST(Vulkan, chainsOfLaunches) {
   auto device = openOrFail();
   ASSERT_NE(device, nullptr);
-  Sample s = kir::test::map("step", DType::F32, DType::F32, kir::test::bytesOf(kir::test::ramp(100)),
-                            [](const kir::Expr& v) { return v + kir::Expr(1.0); }, 32);
+  Sample s = kir::test::map(
+      "step", DType::F32, DType::F32, kir::test::bytesOf(kir::test::ramp(100)),
+      [](const kir::Expr& v) { return v + kir::Expr(1.0); }, 32);
   auto code = backend::vulkanBackend().emit(s.kernel, device->caps());
   ASSERT_TRUE(code) << code.error().text();
   auto kernel = device->load(*code);
@@ -148,8 +150,9 @@ TEST(Vulkan, manySmallBuffers) {
 TEST(Vulkan, errorsNameTheLimit) {
   auto device = openOrFail();
   ASSERT_NE(device, nullptr);
-  Sample s = kir::test::map("id", DType::F32, DType::F32, kir::test::bytesOf(kir::test::ramp(8)),
-                            [](const kir::Expr& v) { return v; }, 32);
+  Sample s = kir::test::map(
+      "id", DType::F32, DType::F32, kir::test::bytesOf(kir::test::ramp(8)),
+      [](const kir::Expr& v) { return v; }, 32);
   auto code = backend::vulkanBackend().emit(s.kernel, device->caps());
   ASSERT_TRUE(code) << code.error().text();
   auto kernel = device->load(*code);
