@@ -1,13 +1,16 @@
 # Programs and suites above the layers.
-add_library(rlx_all INTERFACE)
-target_link_libraries(rlx_all INTERFACE rlx_cli rlx_registry rlx_model rlx_import rlx_runtime)
+add_executable(rlx src/cli/main.cc)
+target_link_libraries(rlx PRIVATE rlx_cli rlx_registry rlx_model)
 
 if(BUILD_TESTING)
   include_directories(tests)
-  add_executable(conformance tests/conformance/conformance_test.cc tests/conformance/samples.cc)
+  # In place of the registry: the same backends with guard bytes round every buffer.
+  set(guards tests/support/guarded_backends.cc)
+  add_executable(conformance tests/conformance/conformance_test.cc ${guards})
   target_link_libraries(conformance PRIVATE rlx_registry rlx_runtime GTest::gtest)
   foreach(device reference cpu vulkan)
     add_test(NAME conformance.${device} COMMAND conformance --device=${device})
   endforeach()
   add_test(NAME conformance.cpu.common COMMAND conformance --device=cpu --policy=force-common)
+  include(cmake/suites.cmake)
 endif()

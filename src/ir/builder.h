@@ -73,6 +73,8 @@ struct OpInfo {
   Result<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
   // The attributes with symbols replaced in their dims.
   Attrs (*substitute)(const Attrs&, const std::vector<std::pair<std::string, Dim>>&) = nullptr;
+  // Adds the symbols of the attributes' dims, sorted and unique.
+  void (*symbols)(const Attrs&, std::vector<std::string>&) = nullptr;
 };
 const OpInfo& opInfo(OpKind op);
 

@@ -7,7 +7,7 @@ namespace rlx {
 
 // One factor: a symbol, or an operation that polynomials do not have.
 struct Dim::Atom {
-  enum Kind : uint8_t { Symbol, FloorDiv, Mod, Max, Min } kind = Symbol;
+  enum Kind : uint8_t { Symbol, FloorDiv, Mod, Max, Min, Overflow } kind = Symbol;
   std::string key;  // printed form; the canonical order
   Dim a, b;
 };
@@ -20,9 +20,13 @@ struct Dim::Term {
 struct Dim::Poly {
   std::vector<Term> terms;  // sorted by key, non-zero, not just a constant
   std::string text;
+  bool overflow = false;
 };
 
 namespace {
+
+// Larger polynomials count as overflow: files could otherwise make them grow without bound.
+constexpr std::size_t kMaxTerms = 1024, kMaxFactors = 32, kMaxText = std::size_t{1} << 14;
 
 std::string productKey(const std::vector<std::shared_ptr<const Dim::Atom>>& factors) {
   std::string key;
@@ -30,6 +34,7 @@ std::string productKey(const std::vector<std::shared_ptr<const Dim::Atom>>& fact
   return key;
 }
 
+// Requires b != 0, and not INT64_MIN / -1.
 int64_t floorDivide(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
@@ -59,7 +64,25 @@ int64_t Dim::value() const {
 
 bool Dim::operator==(const Dim& o) const {
   if (isConst() || o.isConst()) return isConst() && o.isConst() && value_ == o.value_;
+  if (overflows() || o.overflows()) return false;
   return poly_ == o.poly_ || poly_->text == o.poly_->text;
+}
+
+bool Dim::overflows() const {
+  return poly_ && poly_->overflow;
+}
+
+Dim Dim::overflow() {
+  auto a = std::make_shared<Atom>();
+  a->kind = Atom::Overflow;
+  a->key = "overflow()";
+  auto poly = std::make_shared<Poly>();
+  poly->text = a->key;
+  poly->terms.push_back(Term{1, {std::move(a)}, "overflow()"});
+  poly->overflow = true;
+  Dim d;
+  d.poly_ = std::move(poly);
+  return d;
 }
 
 std::vector<Dim::Term> Dim::terms(const Dim& d) {
@@ -73,13 +96,16 @@ Dim Dim::fromTerms(std::vector<Term> in) {
                    [](const Term& x, const Term& y) { return x.key < y.key; });
   std::vector<Term> out;
   for (Term& t : in) {
-    if (!out.empty() && out.back().key == t.key)
-      out.back().coeff += t.coeff;
-    else
+    if (t.coeff == INT64_MIN) return overflow();
+    if (out.empty() || out.back().key != t.key)
       out.push_back(std::move(t));
+    else if (__builtin_add_overflow(out.back().coeff, t.coeff, &out.back().coeff) ||
+             out.back().coeff == INT64_MIN)
+      return overflow();
     if (out.back().coeff == 0) out.pop_back();
   }
   if (out.empty()) return Dim(0);
+  if (out.size() > kMaxTerms) return overflow();
   if (out.size() == 1 && out[0].factors.empty()) return Dim(out[0].coeff);
   auto poly = std::make_shared<Poly>();
   std::string text;
@@ -90,6 +116,7 @@ Dim Dim::fromTerms(std::vector<Term> in) {
     text += text.empty() ? (t.coeff < 0 ? "-" : "") : (t.coeff < 0 ? " - " : " + ");
     if (t.factors.empty() || magnitude != 1) text += std::to_string(magnitude);
     if (!t.factors.empty()) text += (magnitude != 1 ? "*" : "") + t.key;
+    if (text.size() > kMaxText) return overflow();
   }
   poly->terms = std::move(out);
   poly->text = std::move(text);
@@ -124,6 +151,7 @@ void Dim::symbols(std::vector<std::string>& out) const {
   if (!poly_) return;
   for (const Term& t : poly_->terms)
     for (const auto& f : t.factors) {
+      if (f->kind == Atom::Overflow) continue;
       if (f->kind != Atom::Symbol) {
         f->a.symbols(out), f->b.symbols(out);
       } else if (const auto at = std::lower_bound(out.begin(), out.end(), f->key);
@@ -135,6 +163,7 @@ void Dim::symbols(std::vector<std::string>& out) const {
 
 Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
   if (!poly_) return value_;
+  if (overflows()) return Error(Errc::InvalidArgument, "a dim overflows 64 bits");
   int64_t sum = 0;
   for (const Term& t : poly_->terms) {
     int64_t product = t.coeff;
@@ -150,6 +179,8 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
         const bool divides = f->kind == Atom::FloorDiv || f->kind == Atom::Mod;
         if (divides && b == 0)
           return Error(Errc::InvalidArgument, "division by zero in dim '" + text() + "'");
+        if (divides && a == INT64_MIN && b == -1)
+          return Error(Errc::InvalidArgument, "dim '" + text() + "' overflows");
         v = f->kind == Atom::FloorDiv ? floorDivide(a, b)
             : f->kind == Atom::Mod    ? a - floorDivide(a, b) * b
             : f->kind == Atom::Max    ? std::max(a, b)
@@ -165,7 +196,7 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
 }
 
 Dim Dim::substitute(const std::vector<std::pair<std::string, Dim>>& with) const {
-  if (!poly_) return *this;
+  if (!poly_ || overflows()) return *this;
   Dim sum(0);
   for (const Term& t : poly_->terms) {
     Dim product(t.coeff);
@@ -182,6 +213,7 @@ Dim Dim::substitute(const std::vector<std::pair<std::string, Dim>>& with) const 
         case Atom::Mod: v = mod(f->a.substitute(with), f->b.substitute(with)); break;
         case Atom::Max: v = max(f->a.substitute(with), f->b.substitute(with)); break;
         case Atom::Min: v = min(f->a.substitute(with), f->b.substitute(with)); break;
+        case Atom::Overflow: v = overflow(); break;
       }
       product = product * v;
     }
@@ -191,7 +223,9 @@ Dim Dim::substitute(const std::vector<std::pair<std::string, Dim>>& with) const 
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
-  if (a.isConst() && b.isConst()) return Dim(a.value_ + b.value_);
+  if (a.overflows() || b.overflows()) return Dim::overflow();
+  if (int64_t sum = 0; a.isConst() && b.isConst())
+    return __builtin_add_overflow(a.value_, b.value_, &sum) ? Dim::overflow() : Dim(sum);
   std::vector<Dim::Term> t = Dim::terms(a);
   for (Dim::Term& x : Dim::terms(b)) t.push_back(std::move(x));
   return Dim::fromTerms(std::move(t));
@@ -202,12 +236,18 @@ Dim operator-(const Dim& a, const Dim& b) {
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
-  if (a.isConst() && b.isConst()) return Dim(a.value_ * b.value_);
+  if (a.overflows() || b.overflows()) return Dim::overflow();
+  if (int64_t product = 0; a.isConst() && b.isConst())
+    return __builtin_mul_overflow(a.value_, b.value_, &product) ? Dim::overflow() : Dim(product);
   std::vector<Dim::Term> out;
-  const std::vector<Dim::Term> right = Dim::terms(b);
-  for (const Dim::Term& x : Dim::terms(a))
+  const std::vector<Dim::Term> left = Dim::terms(a), right = Dim::terms(b);
+  if (left.size() * right.size() > kMaxTerms) return Dim::overflow();
+  for (const Dim::Term& x : left)
     for (const Dim::Term& y : right) {
-      Dim::Term t{x.coeff * y.coeff, x.factors, ""};
+      Dim::Term t{0, x.factors, ""};
+      if (__builtin_mul_overflow(x.coeff, y.coeff, &t.coeff) ||
+          x.factors.size() + y.factors.size() > kMaxFactors)
+        return Dim::overflow();
       t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
       std::stable_sort(t.factors.begin(), t.factors.end(),
                        [](const auto& p, const auto& q) { return p->key < q->key; });
@@ -218,6 +258,7 @@ Dim operator*(const Dim& a, const Dim& b) {
 }
 
 bool divideExactly(const Dim& a, const Dim& b, Dim* quotient) {
+  if (a.overflows() || b.overflows() || a.is(INT64_MIN) || b.is(INT64_MIN)) return false;
   if (a == b) return *quotient = Dim(1), true;
   if (b.isConst() && b.value_ == 0) return false;
   if (a.isConst() && a.value_ == 0) return *quotient = Dim(0), true;
@@ -255,6 +296,8 @@ static std::shared_ptr<Dim::Atom> binaryAtom(Dim::Atom::Kind kind, const char* s
 }
 
 Dim floorDiv(const Dim& a, const Dim& b) {
+  if (a.overflows() || b.overflows()) return Dim::overflow();
+  if (b.is(-1)) return Dim(-1) * a;
   if (a.isConst() && b.isConst() && b.value_ != 0) return Dim(floorDivide(a.value_, b.value_));
   if (Dim q; divideExactly(a, b, &q)) return q;
   if (b.isConst() && b.value_ > 0) {  // (b*x + r) / b = x + r / b
@@ -272,6 +315,8 @@ Dim floorDiv(const Dim& a, const Dim& b) {
 }
 
 Dim mod(const Dim& a, const Dim& b) {
+  if (a.overflows() || b.overflows()) return Dim::overflow();
+  if (b.is(-1)) return Dim(0);
   if (a.isConst() && b.isConst() && b.value_ != 0)
     return Dim(a.value_ - floorDivide(a.value_, b.value_) * b.value_);
   if (Dim q; divideExactly(a, b, &q)) return Dim(0);
@@ -279,13 +324,17 @@ Dim mod(const Dim& a, const Dim& b) {
 }
 
 Dim max(const Dim& a, const Dim& b) {
+  if (a.overflows() || b.overflows()) return Dim::overflow();
   const Dim d = a - b;
+  if (d.overflows()) return d;
   if (d.isConst()) return d.value_ >= 0 ? a : b;
   return Dim::atom(binaryAtom(Dim::Atom::Max, "max", a, b));
 }
 
 Dim min(const Dim& a, const Dim& b) {
+  if (a.overflows() || b.overflows()) return Dim::overflow();
   const Dim d = a - b;
+  if (d.overflows()) return d;
   if (d.isConst()) return d.value_ <= 0 ? a : b;
   return Dim::atom(binaryAtom(Dim::Atom::Min, "min", a, b));
 }
@@ -379,6 +428,7 @@ Result<Dim> parseDim(std::string_view text) {
   RLX_TRY(Dim d, p.sum());
   p.blanks();
   if (p.at != text.size()) return p.fail("the end");
+  if (d.overflows()) return p.fail("a polynomial of 64-bit coefficients and at most 1024 terms");
   return d;
 }
 

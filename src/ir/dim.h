@@ -37,6 +37,9 @@ class Dim {
   bool is(int64_t v) const { return isConst() && value_ == v; }
   // Non-empty exactly when the dim is one bare symbol.
   std::string_view symbolName() const;
+  // The arithmetic left 64 bits, or made too large a polynomial. Such a dim equals nothing, not even
+  // itself, and does not evaluate.
+  bool overflows() const;
   // "2*seq + 1"; parseDim reads it back.
   std::string text() const;
   // Names of all symbols in it, sorted and unique, added to `out`.
@@ -62,6 +65,7 @@ class Dim {
 
  private:
   static Dim fromTerms(std::vector<Term> terms);
+  static Dim overflow();
   static Dim atom(std::shared_ptr<const Atom> a);
   static std::vector<Term> terms(const Dim& d);
   friend bool divideExactly(const Dim& a, const Dim& b, Dim* quotient);

@@ -105,4 +105,18 @@ Status verify(const Graph& g) {
   return Ok{};
 }
 
+Status checkSymbols(const Graph& g) {
+  const std::vector<std::string> known = g.symbols();
+  for (const Node& n : g.nodes) {
+    if (n.op == OpKind::Input || n.op == OpKind::Constant || !opInfo(n.op).symbols) continue;
+    std::vector<std::string> used;
+    opInfo(n.op).symbols(n.attrs, used);
+    for (const std::string& s : used)
+      if (!std::binary_search(known.begin(), known.end(), s))
+        return Error(Errc::BadGraph, place(n) + ": symbol '" + s + "' is in no input's type")
+            .node(n.name);
+  }
+  return Ok{};
+}
+
 }  // namespace rlx

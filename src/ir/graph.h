@@ -75,6 +75,9 @@ struct Graph {
 // Structure and types: operands defined before use, arities, inferred types equal the stored ones,
 // ops allowed in the stage, port names unique. The first violation, with the node.
 Status verify(const Graph& graph);
+// BadGraph when an attribute names a symbol that no input's type has: nothing could give it a value.
+// Not part of verify, for the parts of a graph that passes look at alone have no inputs to say so.
+Status checkSymbols(const Graph& graph);
 
 struct PrintOptions {
   int64_t maxLiteralBytes = INT64_MAX;  // larger literals print as `elided`, which does not parse

@@ -10,7 +10,7 @@ namespace rlx {
 
 enum class OpKind : uint16_t {
 #define RLX_SCALAR(Id, ...) Id,
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 #define RLX_OP(Id, name) Id,
 #include "ops/ops.def"
@@ -19,7 +19,7 @@ enum class OpKind : uint16_t {
 
 inline constexpr std::string_view kOpNames[] = {
 #define RLX_SCALAR(Id, fn, ...) #fn,
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 #define RLX_OP(Id, name) name,
 #include "ops/ops.def"

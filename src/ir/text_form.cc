@@ -225,7 +225,8 @@ class GraphParser {
     int64_t number = 0, n = 1;
     if (!fromText(t_, number)) return fail("expected a payload number");
     for (const int64_t e : shape)
-      if (e < 0 || __builtin_mul_overflow(n, e, &n)) return fail("literal shape overflows");
+      if (e < 0 || __builtin_mul_overflow(n, e, &n) || n > (int64_t{1} << 40))
+        return fail("literal shape overflows");
     const auto size = static_cast<uint64_t>(storageBytes(dtype, n));
     if (size > payload_.size() - consumed_) return fail("payload is shorter than its literals");
     Literal v = Literal::copy(dtype, std::move(shape), payload_.subspan(consumed_, size));
@@ -244,6 +245,7 @@ Result<Graph> parseAll(std::string_view text, std::span<const std::byte> payload
   RLX_TRY(Graph g, p.graph(0));
   if (!p.done()) return p.fail("text after the end of the graph");
   RLX_OK(verify(g));
+  RLX_OK(checkSymbols(g));
   return g;
 }
 

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "kir/kernel.h"
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::kir {
 
@@ -79,15 +79,19 @@ inline Expr logEdges(const Expr& x, const Expr& y) {
 
 }  // namespace expand_detail
 
+// Below log(2^-150) the result rounds to 0. Such operands are set aside, not computed: masked scores
+// are -inf, and arithmetic with subnormal results costs a processor a hundred cycles.
 inline Expr expandExp(const Expr& a) {
   using namespace expand_detail;
-  const Expr x = min(max(a, f32(-104.5)), f32(89.5));
+  const Expr zero = lt(a, f32(-103.98));
+  const Expr x = min(select(zero, f32(0), a), f32(89.5));
   const Expr t = fma(x, f32(0.5 * std::numbers::log2e), f32(kRounder));
   const Expr n = sub(t, f32(kRounder));
   const Expr r = fma(n, f32(-2 * 1.42860682e-6), fma(n, f32(-2 * 0.693145752), x));
-  return scaleBy4(polynomial(r, {0.000195776579, 0.00141230456, 0.0083369489, 0.0416598708,
-                                 0.166665698, 0.500000617, 1.00000006, 1.0}),
-                  t);
+  const Expr y = scaleBy4(polynomial(r, {0.000195776579, 0.00141230456, 0.0083369489, 0.0416598708,
+                                         0.166665698, 0.500000617, 1.00000006, 1.0}),
+                          t);
+  return select(zero, f32(0), y);
 }
 
 inline Expr expandExp2(const Expr& a) {

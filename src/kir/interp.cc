@@ -37,7 +37,7 @@ struct Node {
 // Kernel to flat code. Constants, parameters and ids have registers of their own.
 class Compiler {
  public:
-  explicit Compiler(const Kernel& k) : k_(k), next_(static_cast<uint32_t>(k.vars.size())) {
+  explicit Compiler(const Kernel& k) : next_(static_cast<uint32_t>(k.vars.size())) {
     for (uint32_t& r : ids) r = next_++;
     params = next_;
     next_ += static_cast<uint32_t>(k.params.size());
@@ -175,7 +175,6 @@ class Compiler {
     return code_->back().dst;
   }
 
-  const Kernel& k_;
   uint32_t next_;
   std::vector<Instr>* code_ = nullptr;
   std::unordered_map<const ExprNode*, uint32_t> values_;

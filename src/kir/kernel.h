@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "ir/dtype.h"
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::kir {
 

@@ -239,6 +239,11 @@ std::vector<std::byte> floats(const std::vector<float>& v, DType t) {
   return bytesOf(out);
 }
 
+struct Named {
+  const char* name;
+  ScalarOp op;
+};
+
 // Everything that every target runs; `lanes` is 1 for targets without groups.
 inline std::vector<Sample> samples(int32_t lanes, bool wide64, bool float64) {
   std::vector<Sample> all;
@@ -258,18 +263,18 @@ inline std::vector<Sample> samples(int32_t lanes, bool wide64, bool float64) {
   unary("round", ScalarOp::Round, special, 0);
   unary("sign", ScalarOp::Sign, special, 0);
   unary("rsqrt", ScalarOp::Rsqrt, x, 4);
-  for (auto [name, op] : {std::pair{"isnan", ScalarOp::IsNan}, std::pair{"isinf", ScalarOp::IsInf},
-                          std::pair{"isfinite", ScalarOp::IsFinite}})
+  for (const Named& n : {Named{"isnan", ScalarOp::IsNan}, Named{"isinf", ScalarOp::IsInf},
+                         Named{"isfinite", ScalarOp::IsFinite}})
     all.push_back(map(
-        name, DType::F32, DType::Bool, special,
-        [&](const Expr& v) { return Expr::apply(op, v, Expr(0.0), Expr(0.0)); }, lanes));
+        n.name, DType::F32, DType::Bool, special,
+        [&](const Expr& v) { return Expr::apply(n.op, v, Expr(0.0), Expr(0.0)); }, lanes));
   std::vector<float> pa, pb;
   for (float a : specials())
     for (float b : specials()) pa.push_back(a), pb.push_back(b);
-  for (auto [name, op] : {std::pair{"maximum", ScalarOp::Max}, std::pair{"minimum", ScalarOp::Min}})
+  for (const Named& n : {Named{"maximum", ScalarOp::Max}, Named{"minimum", ScalarOp::Min}})
     all.push_back(zip(
-        name, DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
-        [&](const Expr& a, const Expr& b) { return Expr::apply(op, a, b, Expr(0.0)); }, lanes));
+        n.name, DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
+        [&](const Expr& a, const Expr& b) { return Expr::apply(n.op, a, b, Expr(0.0)); }, lanes));
   all.push_back(zip(
       "copysign", DType::F32, DType::F32, bytesOf(pa), bytesOf(pb),
       [&](const Expr& a, const Expr& b) { return copysign(a, b); }, lanes));
@@ -307,11 +312,11 @@ inline std::vector<Sample> samples(int32_t lanes, bool wide64, bool float64) {
         "f64_max", DType::F64, DType::F64, bytesOf(wide),
         [](const Expr& v) { return max(v, Expr(0.5)) * Expr(1.5); }, lanes));
   }
-  for (auto [name, op] : {std::pair{"div_i32", ScalarOp::Div}, std::pair{"rem_i32", ScalarOp::Rem},
-                          std::pair{"mod_i32", ScalarOp::Mod}, std::pair{"shl_i32", ScalarOp::Shl},
-                          std::pair{"shr_i32", ScalarOp::Shr}, std::pair{"pow_i32", ScalarOp::Pow},
-                          std::pair{"max_i32", ScalarOp::Max}, std::pair{"mul_i32", ScalarOp::Mul}})
-    all.push_back(integers<int32_t>(name, DType::I32, op, lanes));
+  for (const Named& n : {Named{"div_i32", ScalarOp::Div}, Named{"rem_i32", ScalarOp::Rem},
+                         Named{"mod_i32", ScalarOp::Mod}, Named{"shl_i32", ScalarOp::Shl},
+                         Named{"shr_i32", ScalarOp::Shr}, Named{"pow_i32", ScalarOp::Pow},
+                         Named{"max_i32", ScalarOp::Max}, Named{"mul_i32", ScalarOp::Mul}})
+    all.push_back(integers<int32_t>(n.name, DType::I32, n.op, lanes));
   all.push_back(integers<uint32_t>("mod_u32", DType::U32, ScalarOp::Mod, lanes));
   all.push_back(integers<uint32_t>("shr_u32", DType::U32, ScalarOp::Shr, lanes));
   all.push_back(integers<uint32_t>("div_u32", DType::U32, ScalarOp::Div, lanes));

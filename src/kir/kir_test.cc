@@ -307,7 +307,7 @@ TEST(Legalize, saysWhatIsMissing) {
       "wide", DType::F64, DType::F64, x, [](const Expr& v) { return v + v; }, 8);
   auto r = legalize(s.kernel, caps, operators());
   ASSERT_FALSE(r);
-  EXPECT_EQ(r.error().message(), "kernel wide: arithmetic on f64: the device computes no f64");
+  EXPECT_EQ(r.error().message(), "kernel wide: arithmetic on f64: the device has no f64");
   caps = fullCaps();
   auto missing =
       legalize(test::map(

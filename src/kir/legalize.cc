@@ -262,7 +262,7 @@ class Legalizer {
 
   bool computes(DType t) {
     if (t == DType::Bool || canCompute(caps_, t)) return true;
-    fail("arithmetic on " + quoted(t) + ": the device computes no " + quoted(t));
+    fail("arithmetic on " + quoted(t) + ": the device has no " + quoted(t));
     return false;
   }
 
@@ -332,7 +332,7 @@ class Legalizer {
       Expr simpler = expandOp(op, t, x[0], x[1], x[2]);
       if (!simpler) {
         fail(std::string(info(op).name) + " on " + quoted(t) +
-             ": the language has no spelling for it and no expansion is known");
+             ": the language has no such function and no expansion is known");
         return x[0];
       }
       // The operands are legal already.

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ir/dtype.h"
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::kir {
 

@@ -326,6 +326,8 @@ struct Embedding {
     RLX_OK(requireKind(c, 1, "i"));
     Shape s = c.types[1].shape;
     s.push_back(c.types[0].shape[1]);
+    if (c.types[0].shape[0].is(0) && !elements(s).is(0))
+      return shapeError(c, "an empty table has no rows to look up");
     return one(c.types[0].dtype, std::move(s));
   }
   static RefResult reference(const RefContext& c) {

@@ -159,13 +159,11 @@ struct DotGeneral {
 // Extent of a window op's result along one axis.
 Dim windowExtent(const Dim& in, int64_t window, int64_t stride, int64_t dilation, int64_t low,
                  int64_t high, bool ceil) {
-  const Dim span = in + Dim(low + high - dilation * (window - 1) - 1);
+  const Dim span = in + Dim(low) + Dim(high) - Dim(dilation) * Dim(window - 1) - Dim(1);
   if (!ceil) return floorDiv(span, Dim(stride)) + Dim(1);
   const Dim n = ceilDiv(span, Dim(stride)) + Dim(1);
   // A last window that would start in the high padding is dropped.
-  if (n.isConst() && in.isConst() && (n.value() - 1) * stride >= in.value() + low)
-    return n - Dim(1);
-  return n;
+  return max(n - Dim(1), min(n, ceilDiv(in + Dim(low), Dim(stride))));
 }
 
 Status windowAttrs(const InferContext& c, std::size_t spatial, const std::vector<int64_t>& strides,
@@ -178,6 +176,10 @@ Status windowAttrs(const InferContext& c, std::size_t spatial, const std::vector
   for (std::size_t k = 0; k < spatial; ++k)
     if (strides[k] < 1 || dilations[k] < 1 || strides[k] > INT32_MAX || dilations[k] > INT32_MAX)
       return attributeError(c, "strides and dilations must be at least 1");
+  for (const auto* v : {&low, &high})
+    for (const int64_t pad : *v)
+      if (pad < INT32_MIN / 2 || pad > INT32_MAX / 2)
+        return attributeError(c, "padding " + std::to_string(pad) + " is out of range");
   return Ok{};
 }
 
@@ -312,7 +314,8 @@ struct Pool {
       return attributeError(c, "window needs " + std::to_string(spatial) + " entries");
     Shape out{x[0], x[1]};
     for (std::size_t k = 0; k < spatial; ++k) {
-      if (a.window[k] < 1) return attributeError(c, "window extents must be at least 1");
+      if (a.window[k] < 1 || a.window[k] > INT32_MAX)
+        return attributeError(c, "window extents must be at least 1");
       out.push_back(windowExtent(x[k + 2], a.window[k], a.strides[k], a.dilations[k], a.padLow[k],
                                  a.padHigh[k], a.ceilMode));
       if (out.back().isConst() && out.back().value() < 0)

@@ -90,7 +90,7 @@ struct ElementwiseMap {
 #define RLX_SCALAR(Id, ...)       \
   extern const OpDef kScalar##Id; \
   constinit const OpDef kScalar##Id = makeDef<ScalarMap<ScalarOp::Id>>(OpKind::Id);
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 
 #define RLX_DEFINE_ELEMENTWISE(Id) \

@@ -1,7 +1,7 @@
 // Elementwise ops beyond the scalar primitives: one function each, over any Domain. Shape
 // inference, reference semantics, gradient, kernel body and decomposition all follow from it.
 #pragma once
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::ops::elementwise {
 

@@ -17,6 +17,13 @@ Result<int64_t> checkedIndex(OpKind op, const RefTensor& indices, int64_t at, in
   return static_cast<int64_t>(v < 0 ? v + extent : v);
 }
 
+// Indices need something to point into, unless there are none.
+Status notEmpty(const InferContext& c, std::size_t axis, const Dim& results) {
+  if (!c.types[0].shape[axis].is(0) || results.is(0)) return Ok{};
+  return shapeError(c, "axis " + std::to_string(axis) + " of " + text(c.types[0].shape) +
+                           " is empty and has nothing to gather");
+}
+
 struct Gather {
   using Attributes = AxisAttrs;
   static constexpr std::string_view doc =
@@ -31,6 +38,7 @@ struct Gather {
     Shape out(s.begin(), s.begin() + axis);
     out.insert(out.end(), c.types[1].shape.begin(), c.types[1].shape.end());
     out.insert(out.end(), s.begin() + axis + 1, s.end());
+    RLX_OK(notEmpty(c, static_cast<std::size_t>(axis), elements(out)));
     return one(c.types[0].dtype, std::move(out));
   }
   static RefResult reference(const RefContext& c) {
@@ -73,7 +81,14 @@ struct GatherElements {
   static Infer infer(const InferContext& c) {
     RLX_OK(requireKind(c, 1, "i"));
     RLX_OK(requireRank(c, 1, c.types[0].shape.size()));
-    RLX_OK(normalizeAxis("gather_elements", c.attrs.as<AxisAttrs>().axis, c.types[0].shape.size()));
+    RLX_TRY(const int64_t axis, normalizeAxis("gather_elements", c.attrs.as<AxisAttrs>().axis,
+                                              c.types[0].shape.size()));
+    RLX_OK(notEmpty(c, static_cast<std::size_t>(axis), elements(c.types[1].shape)));
+    const Shape &s = c.types[0].shape, &i = c.types[1].shape;
+    for (std::size_t k = 0; k < s.size(); ++k)
+      if (k != static_cast<std::size_t>(axis) && s[k].isConst() && i[k].isConst() &&
+          i[k].value() > s[k].value())
+        return shapeError(c, "indices of shape " + text(i) + " into " + text(s));
     return one(c.types[0].dtype, c.types[1].shape);
   }
   static RefResult reference(const RefContext& c) {
@@ -117,6 +132,14 @@ struct GatherNd {
                                " batch axes into " + text(s));
     Shape out(i.begin(), i.end() - 1);
     out.insert(out.end(), s.begin() + batch + tuple, s.end());
+    for (int64_t k = 0; k < batch; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      if (s[at].isConst() && i[at].isConst() && i[at].value() > s[at].value())
+        return shapeError(c, "batch axis " + std::to_string(k) + " has extents " + s[at].text() +
+                                 " and " + i[at].text());
+    }
+    for (int64_t k = 0; k < tuple; ++k)
+      RLX_OK(notEmpty(c, static_cast<std::size_t>(batch + k), elements(out)));
     return one(c.types[0].dtype, std::move(out));
   }
   static RefResult reference(const RefContext& c) {

@@ -43,11 +43,44 @@ Result<Bindings> bindInputs(const Graph& g,
   return b;
 }
 
+static bool extentsMatter(OpKind op) {
+  return op == OpKind::Slice || op == OpKind::Pad || op == OpKind::Conv || op == OpKind::Pool ||
+         op == OpKind::Gather || op == OpKind::GatherElements || op == OpKind::GatherNd ||
+         op == OpKind::Embedding || op == OpKind::ArgReduce || op == OpKind::TopK;
+}
+
+Status checkExtents(const Graph& g, const Bindings& bindings) {
+  std::vector<std::pair<std::string, Dim>> with;
+  for (const auto& [symbol, value] : bindings.entries()) with.emplace_back(symbol, Dim(value));
+  if (with.empty()) return Ok{};
+  for (const Node& n : g.nodes) {
+    if (!extentsMatter(n.op)) continue;
+    bool symbolic = false;
+    std::vector<TensorType> types;
+    std::vector<bool> present;
+    for (const ValueId v : n.inputs) {
+      present.push_back(static_cast<bool>(v));
+      types.push_back(v ? g.type(v) : TensorType{});
+      for (Dim& d : types.back().shape)
+        if (!d.isConst()) d = d.substitute(with), symbolic = true;
+    }
+    std::vector<std::string> used;
+    opInfo(n.op).symbols(n.attrs, used);
+    if (!symbolic && used.empty()) continue;
+    const Attrs attrs = used.empty() ? n.attrs : opInfo(n.op).substitute(n.attrs, with);
+    auto inferred = inferNode(n.op, types, present, attrs, n.regions);
+    if (!inferred) return std::move(inferred).error().node(n.name).note("for the given inputs");
+  }
+  return Ok{};
+}
+
 static Result<std::vector<RefTensor>> run(const Graph& g, std::span<const RefTensor> inputs,
                                           bool keepAll) {
   std::vector<std::pair<DType, std::vector<int64_t>>> types;
   for (const RefTensor& t : inputs) types.emplace_back(t.dtype, t.shape);
+  RLX_OK(checkSymbols(g));
   RLX_TRY(const Bindings bindings, bindInputs(g, types));
+  RLX_OK(checkExtents(g, bindings));
   std::vector<RefTensor> values(g.values.size());
   std::vector<uint32_t> lastUse(g.values.size(), 0);
   for (uint32_t n = 0; n < g.nodes.size(); ++n)
@@ -71,6 +104,12 @@ static Result<std::vector<RefTensor>> run(const Graph& g, std::span<const RefTen
               .node(node.name);
         t.shape.push_back(e);
       }
+      int64_t count = 1;
+      for (const int64_t e : t.shape)
+        if (__builtin_mul_overflow(count, e, &count) || count > INT32_MAX)
+          return Error(Errc::Unsupported,
+                       std::string(name(node.op)) + ": a tensor of more than 2^31 - 1 elements")
+              .node(node.name);
       results.push_back(std::move(t));
     }
     auto out = opDef(node.op).reference(RefContext{node.op, node.attrs, in, results, bindings});

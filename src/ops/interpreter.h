@@ -16,6 +16,11 @@ namespace rlx {
 Result<Bindings> bindInputs(const Graph& graph,
                             const std::vector<std::pair<DType, std::vector<int64_t>>>& inputs);
 
+// What inference cannot prove while extents are symbols, proved for their values: slices inside their
+// operand, windows that fit, nothing gathered from an empty axis. ShapeMismatch names the node.
+// Everything that runs a graph asks this first; kernels trust it.
+Status checkExtents(const Graph& graph, const Bindings& bindings);
+
 // Runs the graph in float64 (integers exactly); no rounding between ops but where a convert asks
 // for it. Inputs in the order of graph.inputs, results in the order of graph.outputs.
 Result<std::vector<RefTensor>> interpret(const Graph& graph, std::span<const RefTensor> inputs);

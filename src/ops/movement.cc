@@ -181,8 +181,10 @@ struct Slice {
       if (a.step[k] == 0) return attributeError(c, "step 0 on axis " + std::to_string(k));
       if (!s[k].isConst() || !a.start[k].isConst() || !a.size[k].isConst()) continue;
       const int64_t n = a.size[k].value(), first = a.start[k].value();
-      const int64_t last = first + (n - 1) * a.step[k];
-      if (n < 0 ||
+      int64_t last = first;
+      const bool overflow = __builtin_mul_overflow(n - 1, a.step[k], &last) ||
+                            __builtin_add_overflow(last, first, &last);
+      if (n < 0 || overflow ||
           (n > 0 && (first < 0 || first >= s[k].value() || last < 0 || last >= s[k].value())))
         return shapeError(c, "elements " + std::to_string(first) + " to " + std::to_string(last) +
                                  " of axis " + std::to_string(k) + " with extent " + s[k].text());

@@ -127,6 +127,17 @@ Attrs substituteDims(const Attrs& attrs, const std::vector<std::pair<std::string
   return Attrs::of(std::move(a));
 }
 
+template <class A>
+void dimSymbols(const Attrs& attrs, std::vector<std::string>& out) {
+  [[maybe_unused]] auto one = [&](const auto& field) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, Dim>) field.symbols(out);
+    if constexpr (std::is_same_v<Field, Shape>)
+      for (const Dim& d : field) d.symbols(out);
+  };
+  std::apply([&](const auto&... f) { (one(f), ...); }, attrs.as<A>().fields());
+}
+
 template <class T>
 constexpr OpDef makeDef(OpKind kind) {
   OpDef d;
@@ -136,6 +147,7 @@ constexpr OpDef makeDef(OpKind kind) {
   d.info.attrs = &attrsInfo<typename T::Attributes>();
   d.info.infer = &T::infer;
   d.info.substitute = &substituteDims<typename T::Attributes>;
+  d.info.symbols = &dimSymbols<typename T::Attributes>;
   d.doc = T::doc;
   d.reference = &T::reference;
   if constexpr (requires { &T::decompose; }) d.decompose = &T::decompose, d.info.composite = true;

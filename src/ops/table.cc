@@ -4,7 +4,7 @@
 namespace rlx {
 namespace ops {
 #define RLX_SCALAR(Id, ...) extern const OpDef kScalar##Id;
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 #define RLX_OP(Id, ...) extern const OpDef k##Id;
 #include "ops/ops.def"
@@ -14,7 +14,7 @@ namespace ops {
 namespace {
 constinit const OpDef* const kTable[] = {
 #define RLX_SCALAR(Id, ...) &ops::kScalar##Id,
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 #define RLX_OP(Id, ...) &ops::k##Id,
 #include "ops/ops.def"

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/builder.h"
 #include "ops/attrs.h"
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx {
 

@@ -130,6 +130,7 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
       std::rotate(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(k), plans.begin() + static_cast<std::ptrdiff_t>(k) + 1);
       return plans[0].get();
     }
+  RLX_OK(checkExtents(program.graph, bindings));
   auto c = std::make_unique<CallPlan>();
   c->bindings = std::move(bindings);
   RLX_TRY(c->memory, planMemory(program, c->bindings));
@@ -370,8 +371,14 @@ static Result<std::pair<const Backend*, std::unique_ptr<Device>>> openDevice(con
 
 static Result<Graph> prepare(const Graph& model, const CompileOptions& o) {
   RLX_OK(verify(model));
+  RLX_OK(checkSymbols(model));
   std::vector<std::pair<std::string, Dim>> dims;
-  for (const auto& [symbol, value] : o.dims) dims.emplace_back(symbol, Dim(value));
+  for (const auto& [symbol, value] : o.dims) {
+    if (value < 0)
+      return Error(Errc::InvalidArgument,
+                   "symbol '" + symbol + "' cannot be " + std::to_string(value));
+    dims.emplace_back(symbol, Dim(value));
+  }
   Graph g = model;
   if (!dims.empty()) {
     RLX_TRY(g, specialize(model, dims));

@@ -1,8 +1,9 @@
 // The x86-64 emitter: one kernel of the kernel IR becomes machine code, without a compiler at run
 // time. It stands apart from the device so that tests and tools emit without opening one.
 //
-// Contract of a kernel: buffers with different ids do not overlap, unless every element is read only
-// by the iteration that writes it (in-place elementwise work). Index arithmetic does not overflow I32.
+// Contract of a kernel: buffers with different ids do not overlap, unless every element is read
+// only by the iteration that writes it (in-place elementwise work). Index arithmetic does not
+// overflow I32.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace rlx::cpu {
 
-// Runs groups begin..end of a launch; group g has the axes (g % grid[0], g / grid[0] % grid[1], ...).
+// Runs groups begin..end of a launch; group g has the axes (g % grid[0], g / grid[0] % grid[1],
+// ...).
 using KernelFn = void (*)(std::byte* const* globals, const int32_t* params, const int64_t* grid,
                           int64_t begin, int64_t end);
 
@@ -23,7 +25,8 @@ enum class IsaLevel : uint8_t {
   Avx512,  // and AVX-512 F, BW, DQ, VL
 };
 
-// The highest level that the processor and the operating system allow. Fails on a machine below Avx2.
+// The highest level that the processor and the operating system allow. Fails on a machine below
+// Avx2.
 Result<IsaLevel> detectIsa();
 
 // Position-independent code of `kernel`, its constants included; it calls functions of this process

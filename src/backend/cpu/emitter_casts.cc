@@ -9,9 +9,15 @@ namespace rlx::cpu {
 
 namespace {
 
-bool isFloat32(DType t) { return t == DType::F32 || t == DType::F64; }
-bool isNarrowInteger(DType t) { return isInteger(t) && info(t).bits < 32; }
-bool isIntegral(DType t) { return isInteger(t) || t == DType::Bool; }
+bool isFloat32(DType t) {
+  return t == DType::F32 || t == DType::F64;
+}
+bool isNarrowInteger(DType t) {
+  return isInteger(t) && info(t).bits < 32;
+}
+bool isIntegral(DType t) {
+  return isInteger(t) || t == DType::Bool;
+}
 
 }  // namespace
 
@@ -100,9 +106,9 @@ Reg Lowering::saturate(DType to, DType from, Reg x) {
   const Reg big = compareFloat(from, kLessEqual, constant(limit), x);
   const Reg over = compareFloat(from, kLessEqual, constant(2 * limit), x);
   const Reg low = convert(DType::I32, from, x);
-  const Reg high = v(Op::IXor, DType::I32,
-                     convert(DType::I32, from, v(Op::FSub, from, x, constant(limit))),
-                     integerConstant(DType::I32, int64_t{1} << 31));
+  const Reg high =
+      v(Op::IXor, DType::I32, convert(DType::I32, from, v(Op::FSub, from, x, constant(limit))),
+        integerConstant(DType::I32, int64_t{1} << 31));
   const Reg y = blend(to, big, high, low);
   return blend(to, over, integerConstant(to, -1), y);
 }
@@ -200,7 +206,8 @@ Reg Lowering::castPart(DType to, DType from, Reg x) {
     }
     if (from != DType::F32) return call(laneCast(to, from), to, from, x, kNone, kNone);
     const DType i = DType::I32;
-    const Reg odd = v(Op::IAnd, i, v(Op::IShrI, i, x, kNone, kNone, kNone, 16), integerConstant(i, 1));
+    const Reg odd =
+        v(Op::IAnd, i, v(Op::IShrI, i, x, kNone, kNone, kNone, 16), integerConstant(i, 1));
     const Reg bias = v(Op::IAdd, i, odd, integerConstant(i, 0x7fff));
     const Reg rounded = v(Op::IAdd, i, x, bias);
     const Reg quiet = v(Op::IOr, i, x, integerConstant(i, 0x400000));
@@ -215,11 +222,13 @@ Reg Lowering::castScalar(DType to, DType from, Reg x) {
   if (isIntegral(to) && isIntegral(from)) {
     if (to == DType::Bool) return g(Op::GIsNonZero, from, ScalarOp::Ne, x, kNone);
     if (from == DType::Bool || bytes(to) == bytes(from)) {
-      if (isNarrowInteger(to) && from != DType::Bool) return g(Op::GExtend, to, ScalarOp::Add, x, kNone);
+      if (isNarrowInteger(to) && from != DType::Bool)
+        return g(Op::GExtend, to, ScalarOp::Add, x, kNone);
       return x;
     }
     if (bytes(to) < 4) return g(Op::GExtend, to, ScalarOp::Add, x, kNone);
-    if (bytes(to) == 4) return bytes(from) == 8 ? g(Op::GExtend, DType::U32, ScalarOp::Add, x, kNone) : x;
+    if (bytes(to) == 4)
+      return bytes(from) == 8 ? g(Op::GExtend, DType::U32, ScalarOp::Add, x, kNone) : x;
     return isSigned(from) ? g(Op::GSext, DType::I64, ScalarOp::Add, x, kNone)
                           : g(Op::GExtend, DType::U32, ScalarOp::Add, x, kNone);
   }
@@ -253,8 +262,7 @@ Reg Lowering::castScalar(DType to, DType from, Reg x) {
     y = castPart(to, source, x);
     if (!isFloat32(to)) {
       y = v(Op::VToG, to, y);
-      if (bytes(to) < 4)
-        y = g(Op::GExtend, isFloat(to) ? DType::U16 : to, ScalarOp::Add, y, kNone);
+      if (bytes(to) < 4) y = g(Op::GExtend, isFloat(to) ? DType::U16 : to, ScalarOp::Add, y, kNone);
     }
   }
   ctx_ = saved;

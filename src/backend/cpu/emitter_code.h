@@ -1,5 +1,6 @@
-// Machine-level code between lowering, register allocation and encoding: a flat list of three-address
-// instructions over virtual registers. It stands apart so that only the encoder knows the assembler.
+// Machine-level code between lowering, register allocation and encoding: a flat list of
+// three-address instructions over virtual registers. It stands apart so that only the encoder knows
+// the assembler.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +8,7 @@
 
 #include "backend/cpu/emitter.h"
 #include "ir/dtype.h"
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::cpu {
 
@@ -19,25 +20,26 @@ inline constexpr Reg kFrame = -2;  // as a base: the stack frame
 enum class RegClass : uint8_t { Gpr, Vec, Mask };
 
 // A value of `lanes` elements of a type takes lanes * bytes(type) bytes at the low end of a vector
-// register. Scalars of F32 and F64 are vector registers of one lane; all other scalars are Gpr, narrow
-// integers extended to 32 bits, F16 and BF16 as their bits, Bool as 0 or 1. With several lanes Bool is
-// a Mask register (Avx512) or a vector of I32 lanes 0 and -1 (Avx2).
+// register. Scalars of F32 and F64 are vector registers of one lane; all other scalars are Gpr,
+// narrow integers extended to 32 bits, F16 and BF16 as their bits, Bool as 0 or 1. With several
+// lanes Bool is a Mask register (Avx512) or a vector of I32 lanes 0 and -1 (Avx2).
 struct RegInfo {
   RegClass cls = RegClass::Gpr;
   uint8_t bytes = 8;
   int32_t pool = -1;  // offset of its value in the constant pool: spilling it costs nothing
 };
 
+// clang-format off
 enum class Op : uint8_t {
   // Control. `imm` is the label; loops are bracketed for the allocator.
   Label, Jump, JumpGe, JumpGt, JumpLt, JumpZero, JumpNonZero, LoopBegin, LoopEnd,
   // General registers. b absent: `imm` instead.
-  GMov, GImm, GSext, GArith, GDiv, GDivConst, GCompare, GSelect, GLoad, GLoadIf, GStore, GLea, GExtend,
-  GIsNonZero, GWideAdd, GWideMul,
+  GMov, GImm, GSext, GArith, GDiv, GDivConst, GCompare, GSelect, GLoad, GLoadIf, GStore, GLea,
+  GExtend, GIsNonZero, GWideAdd, GWideMul,
   // Vector registers, float or any type.
-  VMov, VConst, VLoad, VStore, VGather, VScatter, VBroadcast, VBroadcastG, VBroadcastMem, VFromG, VToG, VHigh,
-  FAdd, FSub, FMul, FDiv, FMax, FMin, FAnd, FAndn, FOr, FXor, FSqrt, FRound, FFma, FCompare, FTest,
-  FSelect, FLoadIf,
+  VMov, VConst, VLoad, VStore, VGather, VScatter, VBroadcast, VBroadcastG, VBroadcastMem, VFromG,
+  VToG, VHigh, FAdd, FSub, FMul, FDiv, FMax, FMin, FAnd, FAndn, FOr, FXor, FSqrt, FRound, FFma,
+  FCompare, FTest, FSelect, FLoadIf,
   // Integer lanes.
   IAdd, ISub, IMul, IMulEvenS, IMulEvenU, IAnd, IAndn, IOr, IXor, IMinS, IMaxS, IMinU, IMaxU, IAbs,
   IShlI, IShrI, ISarI, IShl, IShr, ISar, ICompare, IShuffle,
@@ -47,14 +49,27 @@ enum class Op : uint8_t {
   Convert, Widen, Narrow,
   Call,  // fn(frame, lanes, a, b); imm: its address
 };
+// clang-format on
 
 // For a switch over some of the values.
-constexpr int code(Op op) { return static_cast<int>(op); }
-constexpr int code(ScalarOp op) { return static_cast<int>(op); }
-constexpr int code(DType type) { return static_cast<int>(type); }
+constexpr int code(Op op) {
+  return static_cast<int>(op);
+}
+constexpr int code(ScalarOp op) {
+  return static_cast<int>(op);
+}
+constexpr int code(DType type) {
+  return static_cast<int>(type);
+}
 
 // Predicates of FCompare and FTest as in VCMPPS; of ICompare and GCompare: ScalarOp Eq..Ge in imm.
-enum FloatPredicate : int64_t { kEqual = 0, kLess = 0x11, kLessEqual = 0x12, kUnordered = 3, kNotEqual = 4 };
+enum FloatPredicate : int64_t {
+  kEqual = 0,
+  kLess = 0x11,
+  kLessEqual = 0x12,
+  kUnordered = 3,
+  kNotEqual = 4
+};
 
 struct Inst {
   Op op{};

@@ -14,9 +14,13 @@ constexpr int kVectorScratchLimit = 6;
 // rax rdx rcx, in the order in which operands in memory take them.
 constexpr int kGeneralScratch[] = {1, 2, 0};
 // Registers that a callee keeps: rbx rbp r12..r15.
-constexpr bool isKept(int gpr) { return gpr == 3 || gpr == 5 || gpr >= 12; }
+constexpr bool isKept(int gpr) {
+  return gpr == 3 || gpr == 5 || gpr >= 12;
+}
 
-bool is64(DType t) { return info(t).bits == 64; }
+bool is64(DType t) {
+  return info(t).bits == 64;
+}
 
 }  // namespace
 
@@ -166,8 +170,8 @@ void Encoder::instruction(const Inst& n, std::size_t at) {
     callLanes(n, at);
     return finish();
   }
-  if (!(control(n) || general(n) || memory(n) || moves(n) || floats(n) || integers(n) ||
-        masks(n) || conversions(n)))
+  if (!(control(n) || general(n) || memory(n) || moves(n) || floats(n) || integers(n) || masks(n) ||
+        conversions(n)))
     unsupported("an instruction without an encoding");
   finish();
 }
@@ -396,241 +400,6 @@ bool Encoder::general(const Inst& n) {
   }
 }
 
-void Encoder::generalArith(const Inst& n) {
-  const bool w = is64(n.type);
-  const Reg64 a = useGeneral(n.a);
-  const bool immediate = n.b < 0;
-  const Reg64 b = immediate ? rax : useGeneral(n.b);
-  const Reg64 d = defGeneral(n.dst);
-  const auto imm = static_cast<uint32_t>(static_cast<int32_t>(n.imm));
-  const auto sizedReg = [&](const Reg64& r) -> Xbyak::Reg { return w ? Xbyak::Reg(r) : Xbyak::Reg(r.cvt32()); };
-  const Xbyak::Reg acc = sizedReg(rax), ra = sizedReg(a), rb = sizedReg(b);
-  const int width = w ? 64 : 32;
-  const auto result = [&](const Xbyak::Reg& x) {
-    if (x.getIdx() != d.getIdx()) mov(sizedReg(d), x);
-  };
-  switch (code(n.scalar)) {
-    case code(ScalarOp::Mul):
-      if (immediate) {
-        imul(w ? Xbyak::Reg32e(d) : Xbyak::Reg32e(d.cvt32()), ra, static_cast<int>(n.imm));
-        return;
-      }
-      mov(acc, ra);
-      imul(w ? Xbyak::Reg32e(rax) : Xbyak::Reg32e(eax), rb);
-      return result(acc);
-    case code(ScalarOp::Add):
-    case code(ScalarOp::Sub):
-    case code(ScalarOp::And):
-    case code(ScalarOp::Or):
-    case code(ScalarOp::Xor): {
-      const auto step = [&](const Xbyak::Reg& x, const auto& y) {
-        switch (code(n.scalar)) {
-          case code(ScalarOp::Add): add(x, y); break;
-          case code(ScalarOp::Sub): sub(x, y); break;
-          case code(ScalarOp::And): and_(x, y); break;
-          case code(ScalarOp::Or): or_(x, y); break;
-          default: xor_(x, y); break;
-        }
-      };
-      const bool clash = !immediate && d.getIdx() == b.getIdx() && d.getIdx() != a.getIdx();
-      const Xbyak::Reg x = clash ? acc : sizedReg(d);
-      if (x.getIdx() != ra.getIdx()) mov(x, ra);
-      if (immediate)
-        step(x, imm);
-      else
-        step(x, rb);
-      return result(x);
-    }
-    case code(ScalarOp::Neg):
-    case code(ScalarOp::Not): {
-      const Xbyak::Reg x = sizedReg(d);
-      if (x.getIdx() != ra.getIdx()) mov(x, ra);
-      if (n.scalar == ScalarOp::Neg)
-        neg(x);
-      else
-        not_(x);
-      return;
-    }
-    case code(ScalarOp::Abs):
-      mov(acc, ra);
-      if (isSigned(n.type)) {
-        neg(acc);
-        cmovs(w ? Xbyak::Reg32e(rax) : Xbyak::Reg32e(eax), ra);
-      }
-      return result(acc);
-    case code(ScalarOp::Sign): {
-      // (a > 0) - (a < 0)
-      test(ra, ra);
-      if (!isSigned(n.type)) {
-        setne(al);
-        movzx(eax, al);
-        return result(acc);
-      }
-      mov(rdx, a);
-      setg(al);
-      movzx(eax, al);
-      sar(sizedReg(rdx), width - 1);
-      or_(acc, sizedReg(rdx));
-      return result(acc);
-    }
-    case code(ScalarOp::Max):
-    case code(ScalarOp::Min): {
-      const bool s = isSigned(n.type), max = n.scalar == ScalarOp::Max;
-      mov(acc, ra);
-      cmp(acc, rb);
-      const Xbyak::Reg32e x = w ? Xbyak::Reg32e(rax) : Xbyak::Reg32e(eax);
-      if (max) {
-        s ? cmovl(x, rb) : cmovb(x, rb);
-      } else {
-        s ? cmovg(x, rb) : cmova(x, rb);
-      }
-      return result(acc);
-    }
-    case code(ScalarOp::Shl):
-    case code(ScalarOp::Shr): {
-      const bool left = n.scalar == ScalarOp::Shl, arithmetic = !left && isSigned(n.type);
-      const Xbyak::Reg32e x = w ? Xbyak::Reg32e(rax) : Xbyak::Reg32e(eax);
-      const Xbyak::Reg32e ea = w ? Xbyak::Reg32e(a) : Xbyak::Reg32e(a.cvt32());
-      if (immediate) {
-        const Xbyak::Reg y = sizedReg(d);
-        if (y.getIdx() != ra.getIdx()) mov(y, ra);
-        const int count = static_cast<int>(n.imm);
-        if (left)
-          shl(y, count);
-        else if (arithmetic)
-          sar(y, count);
-        else
-          shr(y, count);
-        return;
-      }
-      // The hardware takes the count modulo the width; a count beyond it is handled apart.
-      const Xbyak::Reg32e count = w ? Xbyak::Reg32e(b) : Xbyak::Reg32e(b.cvt32());
-      Xbyak::Label in;
-      if (left)
-        shlx(x, ea, count);
-      else if (arithmetic)
-        sarx(x, ea, count);
-      else
-        shrx(x, ea, count);
-      cmp(rb, static_cast<uint32_t>(width));
-      jb(in, T_NEAR);
-      if (arithmetic) {
-        mov(acc, ra);
-        sar(acc, width - 1);
-      } else {
-        xor_(eax, eax);
-      }
-      L(in);
-      return result(acc);
-    }
-    default: unsupported("a scalar op on integers");
-  }
-}
-
-// x / 0 is -1 and x % 0 is x; MIN / -1 is MIN and MIN % -1 is 0.
-void Encoder::divide(const Inst& n) {
-  const bool w = is64(n.type), s = isSigned(n.type);
-  const auto sizedReg = [&](const Reg64& r) -> Xbyak::Reg { return w ? Xbyak::Reg(r) : Xbyak::Reg(r.cvt32()); };
-  // Operands to the frame: the instruction takes rax and rdx.
-  const Reg64 a = useGeneral(n.a);
-  mov(qword[rsp], a);
-  generalUsed_ = 0;
-  if (inRegister(n.b))
-    mov(rcx, Reg64(place(n.b).reg));
-  else
-    mov(rcx, home(n.b, 64));
-  Xbyak::Label zero, minus, done;
-  const Xbyak::Reg divisor = sizedReg(rcx), x = sizedReg(rax), r = sizedReg(rdx);
-  mov(rax, qword[rsp]);
-  test(divisor, divisor);
-  jz(zero, T_NEAR);
-  if (s) {
-    cmp(divisor, static_cast<uint32_t>(-1));
-    je(minus, T_NEAR);
-    if (w)
-      cqo();
-    else
-      cdq();
-    idiv(divisor);
-  } else {
-    xor_(edx, edx);
-    div(divisor);
-  }
-  if (n.scalar == ScalarOp::Mod && s) {
-    // A remainder that differs in sign from the divisor moves by the divisor.
-    test(r, r);
-    jz(done, T_NEAR);
-    mov(x, r);
-    xor_(x, divisor);
-    jns(done, T_NEAR);
-    add(r, divisor);
-  }
-  jmp(done, T_NEAR);
-  L(zero);
-  mov(rdx, rax);
-  mov(x, -1);
-  jmp(done, T_NEAR);
-  L(minus);
-  xor_(edx, edx);
-  neg(x);
-  L(done);
-  const Xbyak::Reg y = n.scalar == ScalarOp::Div ? x : r;
-  if (!w) mov(y, y);
-  const Reg64 full(y.getIdx());
-  if (inRegister(n.dst))
-    mov(Reg64(place(n.dst).reg), full);
-  else
-    mov(home(n.dst, 64), full);
-}
-
-// I32 by a positive constant, by multiplication.
-void Encoder::divideByConstant(const Inst& n) {
-  const Reg64 source = useGeneral(n.a);
-  const auto u = static_cast<uint64_t>(n.imm);
-  const auto divisor = static_cast<uint32_t>(u);
-  mov(ecx, source.cvt32());
-  const auto finishWith = [&](const Reg32& r) {
-    if (inRegister(n.dst))
-      mov(Reg32(place(n.dst).reg), r);
-    else
-      mov(home(n.dst, 64), Reg64(r.getIdx()));
-  };
-  if (n.scalar == ScalarOp::Mod && std::has_single_bit(u)) {
-    and_(ecx, divisor - 1);
-    return finishWith(ecx);
-  }
-  if (std::has_single_bit(u)) {
-    const int shift = std::countr_zero(u);
-    mov(eax, ecx);
-    if (shift > 0) {
-      sar(eax, 31);
-      shr(eax, 32 - shift);
-      add(eax, ecx);
-      sar(eax, shift);
-    }
-  } else {
-    const int shift = 63 - std::countl_zero(u);
-    const uint64_t m = ((uint64_t{1} << (32 + shift)) + u - 1) / u;
-    movsxd(rax, ecx);
-    mov(edx, static_cast<uint32_t>(m));
-    imul(rax, rdx);
-    sar(rax, 32 + shift);
-    mov(edx, ecx);
-    sar(edx, 31);
-    sub(eax, edx);
-  }
-  if (n.scalar == ScalarOp::Div) return finishWith(eax);
-  imul(eax, eax, static_cast<int>(divisor));
-  sub(ecx, eax);
-  if (n.scalar == ScalarOp::Mod) {
-    mov(eax, ecx);
-    sar(eax, 31);
-    and_(eax, divisor);
-    add(ecx, eax);
-  }
-  finishWith(ecx);
-}
-
 // Saves what lives across the call; the callee may use every vector and mask register.
 void Encoder::callLanes(const Inst& n, std::size_t at) {
   const auto now = static_cast<int32_t>(2 * at + 2);
@@ -688,8 +457,7 @@ Result<std::vector<std::byte>> emitKernel(const kir::Kernel& kernel, IsaLevel is
     Xbyak::ClearError();
     Encoder encoder(code, where, scratch, capacity, memory.data());
     encoder.run();
-    if (encoder.problem())
-      return Error(Errc::Unsupported, kernel.name + ": " + encoder.problem());
+    if (encoder.problem()) return Error(Errc::Unsupported, kernel.name + ": " + encoder.problem());
     if (encoder.needsScratch()) {
       if (++scratch > kVectorScratchLimit) break;
       continue;
@@ -700,7 +468,8 @@ Result<std::vector<std::byte>> emitKernel(const kir::Kernel& kernel, IsaLevel is
       continue;
     }
     if (error != Xbyak::ERR_NONE)
-      return Error(Errc::Internal, kernel.name + ": assembler: " + Xbyak::ConvertErrorToString(error));
+      return Error(Errc::Internal,
+                   kernel.name + ": assembler: " + Xbyak::ConvertErrorToString(error));
     memory.resize(encoder.getSize());
     return memory;
   }

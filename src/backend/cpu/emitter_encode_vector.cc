@@ -1,4 +1,4 @@
-// Encodings of the vector and mask instructions.
+// Encodings of vector moves, memory, masks and conversions.
 #include <algorithm>
 
 #include "backend/cpu/emitter_encode.h"
@@ -10,7 +10,9 @@ using Xbyak::Xmm;
 
 namespace {
 
-bool is64(DType t) { return info(t).bits == 64; }
+bool is64(DType t) {
+  return info(t).bits == 64;
+}
 
 }  // namespace
 
@@ -275,289 +277,6 @@ bool Encoder::memory(const Inst& n) {
   }
 }
 
-// dst = a * b + c. The form overwrites one operand: one that ends here, if there is one.
-void Encoder::fusedMultiplyAdd(const Inst& n) {
-  const int size = bytes(n.type) * n.lanes;
-  const bool d64 = is64(n.type), scalar = n.lanes == 1;
-  const auto f213 = [&](const Xmm& x, const Xmm& y, const auto& z) {
-    if (scalar)
-      d64 ? vfmadd213sd(x, y, z) : vfmadd213ss(x, y, z);
-    else
-      d64 ? vfmadd213pd(x, y, z) : vfmadd213ps(x, y, z);
-  };
-  const auto f231 = [&](const Xmm& x, const Xmm& y, const auto& z) {
-    if (scalar)
-      d64 ? vfmadd231sd(x, y, z) : vfmadd231ss(x, y, z);
-    else
-      d64 ? vfmadd231pd(x, y, z) : vfmadd231ps(x, y, z);
-  };
-  const auto f132 = [&](const Xmm& x, const Xmm& y, const auto& z) {
-    if (scalar)
-      d64 ? vfmadd132sd(x, y, z) : vfmadd132ss(x, y, z);
-    else
-      d64 ? vfmadd132pd(x, y, z) : vfmadd132ps(x, y, z);
-  };
-  Reg a = n.a, b = n.b;
-  if (!inRegister(a) && inRegister(b)) std::swap(a, b);
-  const auto at = [&](Reg r) { return inRegister(r) ? place(r).reg : -1; };
-  const int dst = at(n.dst);
-  if (n.dst == n.c && dst < 0) {  // an accumulator in memory
-    const Xmm d = def(n.dst, size, /*read=*/true), x = use(a, size);
-    withOperand(b, size, [&](const auto& y) { f231(d, x, y); });
-    return;
-  }
-  if (dst >= 0 && dst == at(n.c)) {
-    const Xmm d = sized(dst, size), x = use(a, size);
-    withOperand(b, size, [&](const auto& y) { f231(d, x, y); });
-    return;
-  }
-  if (dst >= 0 && dst == at(b) && dst != at(a)) std::swap(a, b);
-  if (dst >= 0 && dst == at(a)) {
-    const Xmm d = sized(dst, size);
-    if (inRegister(b)) {
-      withOperand(n.c, size, [&](const auto& z) { f213(d, sized(place(b).reg, size), z); });
-    } else {
-      const Xmm z = use(n.c, size);
-      withOperand(b, size, [&](const auto& y) { f132(d, z, y); });
-    }
-    return;
-  }
-  const Xmm d = def(n.dst, size);
-  if (inRegister(n.c)) {
-    const Xmm x = use(a, size);
-    move(sized(d.getIdx(), std::max(size, 16)), sized(place(n.c).reg, std::max(size, 16)));
-    withOperand(b, size, [&](const auto& y) { f231(d, x, y); });
-    return;
-  }
-  const Xmm y = use(b, size);
-  if (inRegister(a))
-    move(sized(d.getIdx(), std::max(size, 16)), sized(place(a).reg, std::max(size, 16)));
-  else
-    size == 4 ? vmovss(d, home(a, 32)) : size == 8 ? vmovsd(d, home(a, 64)) : vmovups(d, home(a));
-  withOperand(n.c, size, [&](const auto& z) { f213(d, y, z); });
-}
-
-bool Encoder::floats(const Inst& n) {
-  const int size = bytes(n.type) * n.lanes;
-  const bool d64 = is64(n.type), scalar = n.lanes == 1;
-  const auto binary = [&](auto ps, auto pd, auto oneSingle, auto oneDouble, bool commutes) {
-    Reg a = n.a, b = n.b;
-    if (commutes && !inRegister(a) && inRegister(b)) std::swap(a, b);
-    const Xmm x = use(a, size), d = def(n.dst, size);
-    withOperand(b, size, [&](const auto& y) {
-      if (scalar)
-        d64 ? oneDouble(d, x, y) : oneSingle(d, x, y);
-      else
-        d64 ? pd(d, x, y) : ps(d, x, y);
-    });
-    return true;
-  };
-  // One lane is done in a whole register: the constant pool and the frame reach far enough.
-  const int whole = std::max(size, 16);
-  const auto logic = [&](auto f, bool commutes) {
-    Reg a = n.a, b = n.b;
-    if (commutes && !inRegister(a) && inRegister(b)) std::swap(a, b);
-    const Xmm x = use(a, whole), d = def(n.dst, whole);
-    withOperand(b, whole, [&](const auto& y) { f(d, x, y); });
-    return true;
-  };
-#define RLX_BINARY(name)                                         \
-  [&](const Xmm& d, const Xmm& x, const auto& y) { name##ps(d, x, y); }, \
-      [&](const Xmm& d, const Xmm& x, const auto& y) { name##pd(d, x, y); }, \
-      [&](const Xmm& d, const Xmm& x, const auto& y) { name##ss(d, x, y); }, \
-      [&](const Xmm& d, const Xmm& x, const auto& y) { name##sd(d, x, y); }
-  switch (code(n.op)) {
-    case code(Op::FAdd): return binary(RLX_BINARY(vadd), true);
-    case code(Op::FSub): return binary(RLX_BINARY(vsub), false);
-    case code(Op::FMul): return binary(RLX_BINARY(vmul), true);
-    case code(Op::FDiv): return binary(RLX_BINARY(vdiv), false);
-    case code(Op::FMax): return binary(RLX_BINARY(vmax), false);
-    case code(Op::FMin): return binary(RLX_BINARY(vmin), false);
-#undef RLX_BINARY
-    case code(Op::FAnd):
-      return logic([&](const Xmm& d, const Xmm& x, const auto& y) { vandps(d, x, y); }, true);
-    case code(Op::FAndn):
-      return logic([&](const Xmm& d, const Xmm& x, const auto& y) { vandnps(d, x, y); }, false);
-    case code(Op::FOr):
-      return logic([&](const Xmm& d, const Xmm& x, const auto& y) { vorps(d, x, y); }, true);
-    case code(Op::FXor):
-      return logic([&](const Xmm& d, const Xmm& x, const auto& y) { vxorps(d, x, y); }, true);
-    case code(Op::FSqrt): {
-      if (scalar) {
-        const Xmm a = use(n.a, size), d = def(n.dst, size);
-        d64 ? vsqrtsd(d, a, a) : vsqrtss(d, a, a);
-        return true;
-      }
-      const Xmm d = def(n.dst, size);
-      withOperand(n.a, size, [&](const auto& a) { d64 ? vsqrtpd(d, a) : vsqrtps(d, a); });
-      return true;
-    }
-    case code(Op::FRound): {
-      const auto mode = static_cast<uint8_t>(n.imm | 8);
-      const Xmm a = use(n.a, size), d = def(n.dst, size);
-      if (scalar && wide_)
-        d64 ? vrndscalesd(d, a, a, mode) : vrndscaless(d, a, a, mode);
-      else if (scalar)
-        d64 ? vroundsd(d, a, a, mode) : vroundss(d, a, a, mode);
-      else if (wide_)
-        d64 ? vrndscalepd(d, a, mode) : vrndscaleps(d, a, mode);
-      else
-        d64 ? vroundpd(d, a, mode) : vroundps(d, a, mode);
-      return true;
-    }
-    case code(Op::FFma): fusedMultiplyAdd(n); return true;
-    case code(Op::FCompare): {
-      const auto p = static_cast<uint8_t>(n.imm);
-      const Xmm a = use(n.a, size);
-      if (wide_) {
-        const Opmask k = defMask(n.dst);
-        withOperand(n.b, size, [&](const auto& b) {
-          if (scalar)
-            d64 ? vcmpsd(k, a, b, p) : vcmpss(k, a, b, p);
-          else
-            d64 ? vcmppd(k, a, b, p) : vcmpps(k, a, b, p);
-        });
-        return true;
-      }
-      const Xmm d = def(n.dst, size);
-      withOperand(n.b, size, [&](const auto& b) {
-        if (scalar)
-          d64 ? vcmpsd(d, a, b, p) : vcmpss(d, a, b, p);
-        else
-          d64 ? vcmppd(d, a, b, p) : vcmpps(d, a, b, p);
-      });
-      return true;
-    }
-    case code(Op::FTest): {
-      // COMIS sets carry, zero and parity for unordered operands.
-      const bool swap = n.imm == kLess || n.imm == kLessEqual;
-      const Xmm a = use(swap ? n.b : n.a, size);
-      const Reg64 d = defGeneral(n.dst);
-      withOperand(swap ? n.a : n.b, size,
-                  [&](const auto& b) { d64 ? vucomisd(a, b) : vucomiss(a, b); });
-      switch (n.imm) {
-        case kLess: seta(al); break;
-        case kLessEqual: setae(al); break;
-        case kUnordered: setp(al); break;
-        case kEqual:
-          setnp(al);
-          sete(dl);
-          and_(al, dl);
-          break;
-        default:
-          setp(al);
-          setne(dl);
-          or_(al, dl);
-          break;
-      }
-      movzx(d.cvt32(), al);
-      return true;
-    }
-    case code(Op::FSelect): {
-      const Reg64 c = useGeneral(n.a);
-      const Xmm x = use(n.b, size), y = use(n.c, size);
-      vmovq(rax, Xmm(y.getIdx()));
-      vmovq(rdx, Xmm(x.getIdx()));
-      test(c.cvt32(), c.cvt32());
-      cmovnz(rax, rdx);
-      const Xmm d(def(n.dst, size).getIdx());
-      vmovq(d, rax);
-      return true;
-    }
-    default: return false;
-  }
-}
-
-bool Encoder::integers(const Inst& n) {
-  const int size = bytes(n.type) * n.lanes;
-  const bool q = is64(n.type);
-  const auto binary = [&](auto f, bool commutes) {
-    Reg a = n.a, b = n.b;
-    if (commutes && !inRegister(a) && inRegister(b)) std::swap(a, b);
-    const Xmm x = use(a, size), d = def(n.dst, size);
-    withOperand(b, size, [&](const auto& y) { f(d, x, y); });
-    return true;
-  };
-#define RLX_INT(e32, e64) \
-  [&](const Xmm& d, const Xmm& x, const auto& y) { q ? e64(d, x, y) : e32(d, x, y); }
-#define RLX_BITS(vex, evex) \
-  [&](const Xmm& d, const Xmm& x, const auto& y) { wide_ ? evex(d, x, y) : vex(d, x, y); }
-  switch (code(n.op)) {
-    case code(Op::IAdd): return binary(RLX_INT(vpaddd, vpaddq), true);
-    case code(Op::ISub): return binary(RLX_INT(vpsubd, vpsubq), false);
-    case code(Op::IMul): return binary(RLX_INT(vpmulld, vpmullq), true);
-    case code(Op::IMulEvenS): return binary(RLX_INT(vpmuldq, vpmuldq), true);
-    case code(Op::IMulEvenU): return binary(RLX_INT(vpmuludq, vpmuludq), true);
-    case code(Op::IAnd): return binary(RLX_BITS(vpand, vpandd), true);
-    case code(Op::IAndn): return binary(RLX_BITS(vpandn, vpandnd), false);
-    case code(Op::IOr): return binary(RLX_BITS(vpor, vpord), true);
-    case code(Op::IXor): return binary(RLX_BITS(vpxor, vpxord), true);
-    case code(Op::IMinS): return binary(RLX_INT(vpminsd, vpminsq), true);
-    case code(Op::IMaxS): return binary(RLX_INT(vpmaxsd, vpmaxsq), true);
-    case code(Op::IMinU): return binary(RLX_INT(vpminud, vpminuq), true);
-    case code(Op::IMaxU): return binary(RLX_INT(vpmaxud, vpmaxuq), true);
-    case code(Op::IShl): return binary(RLX_INT(vpsllvd, vpsllvq), false);
-    case code(Op::IShr): return binary(RLX_INT(vpsrlvd, vpsrlvq), false);
-    case code(Op::ISar): return binary(RLX_INT(vpsravd, vpsravq), false);
-#undef RLX_INT
-#undef RLX_BITS
-    case code(Op::IAbs): {
-      const Xmm a = use(n.a, size), d = def(n.dst, size);
-      q ? vpabsq(d, a) : vpabsd(d, a);
-      return true;
-    }
-    case code(Op::IShlI):
-    case code(Op::IShrI):
-    case code(Op::ISarI): {
-      const Xmm a = use(n.a, size), d = def(n.dst, size);
-      const auto count = static_cast<uint8_t>(n.imm);
-      if (n.op == Op::IShlI)
-        q ? vpsllq(d, a, count) : vpslld(d, a, count);
-      else if (n.op == Op::IShrI)
-        q ? vpsrlq(d, a, count) : vpsrld(d, a, count);
-      else
-        q ? vpsraq(d, a, count) : vpsrad(d, a, count);
-      return true;
-    }
-    case code(Op::IShuffle): {
-      const Xmm a = use(n.a, size), d = def(n.dst, size);
-      vpshufd(d, a, static_cast<uint8_t>(n.imm));
-      return true;
-    }
-    case code(Op::ICompare): {
-      const Xmm a = use(n.a, size);
-      if (!wide_) {
-        const Xmm d = def(n.dst, size);
-        withOperand(n.b, size, [&](const auto& b) {
-          if (n.scalar == ScalarOp::Eq)
-            q ? vpcmpeqq(d, a, b) : vpcmpeqd(d, a, b);
-          else
-            q ? vpcmpgtq(d, a, b) : vpcmpgtd(d, a, b);
-        });
-        return true;
-      }
-      uint8_t p = 0;
-      switch (code(n.scalar)) {
-        case code(ScalarOp::Eq): p = 0; break;
-        case code(ScalarOp::Lt): p = 1; break;
-        case code(ScalarOp::Le): p = 2; break;
-        case code(ScalarOp::Ne): p = 4; break;
-        case code(ScalarOp::Ge): p = 5; break;
-        default: p = 6; break;
-      }
-      const Opmask k = defMask(n.dst);
-      withOperand(n.b, size, [&](const auto& b) {
-        if (isSigned(n.type))
-          q ? vpcmpq(k, a, b, p) : vpcmpd(k, a, b, p);
-        else
-          q ? vpcmpuq(k, a, b, p) : vpcmpud(k, a, b, p);
-      });
-      return true;
-    }
-    default: return false;
-  }
-}
-
 bool Encoder::masks(const Inst& n) {
   const int maskSize = std::max(4 * n.lanes, 16);
   switch (code(n.op)) {
@@ -780,24 +499,42 @@ bool Encoder::conversions(const Inst& n) {
         return true;
       }
       const Xmm d = def(n.dst, std::max(to, 16));
-      if (t == DType::F64 && f == DType::F32) vcvtps2pd(d, a);
-      else if (t == DType::F32 && f == DType::F64) vcvtpd2ps(d, a);
-      else if (t == DType::F32 && f == DType::F16) vcvtph2ps(d, a);
-      else if (t == DType::F16 && f == DType::F32) vcvtps2ph(d, a, 0);
-      else if (t == DType::F32 && f == DType::I32) vcvtdq2ps(d, a);
-      else if (t == DType::F64 && f == DType::I32) vcvtdq2pd(d, a);
-      else if (t == DType::I32 && f == DType::F32) vcvttps2dq(d, a);
-      else if (t == DType::I32 && f == DType::F64) vcvttpd2dq(d, a);
-      else if (!wide_) unsupported("a conversion");
-      else if (t == DType::F32 && f == DType::U32) vcvtudq2ps(d, a);
-      else if (t == DType::F64 && f == DType::U32) vcvtudq2pd(d, a);
-      else if (t == DType::F64 && f == DType::I64) vcvtqq2pd(d, a);
-      else if (t == DType::F32 && f == DType::I64) vcvtqq2ps(d, a);
-      else if (t == DType::F64 && f == DType::U64) vcvtuqq2pd(d, a);
-      else if (t == DType::F32 && f == DType::U64) vcvtuqq2ps(d, a);
-      else if (t == DType::U32 && f == DType::F32) vcvttps2udq(d, a);
-      else if (t == DType::U32 && f == DType::F64) vcvttpd2udq(d, a);
-      else unsupported("a conversion");
+      if (t == DType::F64 && f == DType::F32)
+        vcvtps2pd(d, a);
+      else if (t == DType::F32 && f == DType::F64)
+        vcvtpd2ps(d, a);
+      else if (t == DType::F32 && f == DType::F16)
+        vcvtph2ps(d, a);
+      else if (t == DType::F16 && f == DType::F32)
+        vcvtps2ph(d, a, 0);
+      else if (t == DType::F32 && f == DType::I32)
+        vcvtdq2ps(d, a);
+      else if (t == DType::F64 && f == DType::I32)
+        vcvtdq2pd(d, a);
+      else if (t == DType::I32 && f == DType::F32)
+        vcvttps2dq(d, a);
+      else if (t == DType::I32 && f == DType::F64)
+        vcvttpd2dq(d, a);
+      else if (!wide_)
+        unsupported("a conversion");
+      else if (t == DType::F32 && f == DType::U32)
+        vcvtudq2ps(d, a);
+      else if (t == DType::F64 && f == DType::U32)
+        vcvtudq2pd(d, a);
+      else if (t == DType::F64 && f == DType::I64)
+        vcvtqq2pd(d, a);
+      else if (t == DType::F32 && f == DType::I64)
+        vcvtqq2ps(d, a);
+      else if (t == DType::F64 && f == DType::U64)
+        vcvtuqq2pd(d, a);
+      else if (t == DType::F32 && f == DType::U64)
+        vcvtuqq2ps(d, a);
+      else if (t == DType::U32 && f == DType::F32)
+        vcvttps2udq(d, a);
+      else if (t == DType::U32 && f == DType::F64)
+        vcvttpd2udq(d, a);
+      else
+        unsupported("a conversion");
       return true;
     }
     default: return false;

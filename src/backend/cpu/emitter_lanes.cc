@@ -35,8 +35,8 @@ T floatOp(T a, T b, T c) {
   } else if constexpr (op == ScalarOp::Rem) {
     return std::fmod(a, b);
   } else {
-    return static_cast<T>(scalar::value(op, static_cast<double>(a), static_cast<double>(b),
-                                        static_cast<double>(c)));
+    return static_cast<T>(
+        scalar::value(op, static_cast<double>(a), static_cast<double>(b), static_cast<double>(c)));
   }
 }
 
@@ -73,8 +73,8 @@ uint16_t toNarrow(double v, int exponent, int mantissa) {
   e = std::max(e - 1, 1 - bias);
   const double units = std::nearbyint(std::ldexp(a, mantissa - e));
   const double hidden = std::ldexp(1.0, mantissa);
-  const int64_t bits =
-      static_cast<int64_t>(units) + (static_cast<int64_t>(e + bias - 1) * static_cast<int64_t>(hidden));
+  const int64_t bits = static_cast<int64_t>(units) +
+                       (static_cast<int64_t>(e + bias - 1) * static_cast<int64_t>(hidden));
   return static_cast<uint16_t>(sign | (bits >= inf ? inf : bits));
 }
 
@@ -184,7 +184,7 @@ LaneFn laneOp(ScalarOp op, DType type) {
 #define RLX_SCALAR(Id, ...) \
   case ScalarOp::Id:        \
     return typed<ScalarOp::Id>(type);
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
   }
   return nullptr;

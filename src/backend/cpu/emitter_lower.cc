@@ -16,7 +16,9 @@ namespace {
 constexpr int kMaxUnroll = 64;
 constexpr int64_t kMaxFrame = 1 << 20;
 
-uint64_t bloom(uint32_t id) { return uint64_t{1} << (id % 64); }
+uint64_t bloom(uint32_t id) {
+  return uint64_t{1} << (id % 64);
+}
 
 }  // namespace
 
@@ -48,7 +50,9 @@ void Lowering::jump(Op op, int l, Reg a, Reg b, int64_t imm) {
   n.label = l;
 }
 
-void Lowering::label(int l) { put(Op::Label).label = l; }
+void Lowering::label(int l) {
+  put(Op::Label).label = l;
+}
 
 int Lowering::pushScope(ScopeKind kind, const Effects& e, bool certain) {
   Scope s;
@@ -86,8 +90,8 @@ int Lowering::variableLevel(uint32_t var, int declared) const {
   return declared;
 }
 
-// The outermost scope in which a load of the buffer gives the same value and may be done. A safe load
-// is one that may run when the program would not run it.
+// The outermost scope in which a load of the buffer gives the same value and may be done. A safe
+// load is one that may run when the program would not run it.
 int Lowering::loadLevel(uint32_t buffer, bool safe) const {
   bool certain = true;
   int level = static_cast<int>(scopes_.size()) - 1;

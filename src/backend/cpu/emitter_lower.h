@@ -22,7 +22,8 @@ class Lowering {
  private:
   static constexpr int kMaxParts = 4;
   using Parts = std::array<Reg, kMaxParts>;
-  // A value: one register, or one for each part of a vector, and the scope in which it is invariant.
+  // A value: one register, or one for each part of a vector, and the scope in which it is
+  // invariant.
   struct Value {
     Parts r{kNone, kNone, kNone, kNone};
     int level = 0;
@@ -95,8 +96,8 @@ class Lowering {
     uint32_t var = 0;
     uint32_t serial = 0;
     int level = 0;
-    Value exec;  // lanes that run; none: all
-    Value taken; // lanes for which enclosing conditions hold; none: all
+    Value exec;               // lanes that run; none: all
+    Value taken;              // lanes for which enclosing conditions hold; none: all
     std::vector<int> leaves;  // of quad
   };
 

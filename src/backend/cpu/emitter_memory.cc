@@ -12,7 +12,9 @@ namespace {
 
 enum SyntheticKind : int { kBase, kProduct, kScaled, kSum };
 
-bool isScale(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8; }
+bool isScale(int64_t bytes) {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+}
 
 }  // namespace
 
@@ -187,8 +189,9 @@ Lowering::Value Lowering::scaled(const Term& t, int64_t bytes) {
   uint64_t vars = 0, buffers = 0;
   for (int a : t.atoms)
     if (a >= 0) vars |= node(a).vars, buffers |= node(a).buffers;
-  const int key = synthetic(kScaled, (int64_t{t.atoms[0]} << 32) | static_cast<uint32_t>(t.atoms[1]),
-                            t.atoms[2], bytes, vars, buffers);
+  const int key =
+      synthetic(kScaled, (int64_t{t.atoms[0]} << 32) | static_cast<uint32_t>(t.atoms[1]),
+                t.atoms[2], bytes, vars, buffers);
   if (const Memo* m = find(Form::Wide, key)) return m->value;
   const Target at = place(y.level);
   auto* saved = std::exchange(list_, at.list);
@@ -352,9 +355,10 @@ Reg Lowering::loadPart(DType t, const Address& a, int part, Reg mask) {
     ld.dst = y;
     ld.base = kFrame;
     ld.disp = kCallOut;
-    return t == DType::Bool ? compareInteger(DType::I32, ScalarOp::Ne, widenTo(DType::I32, DType::U8, y),
-                                             integerConstant(DType::I32, 0))
-                            : y;
+    return t == DType::Bool
+               ? compareInteger(DType::I32, ScalarOp::Ne, widenTo(DType::I32, DType::U8, y),
+                                integerConstant(DType::I32, 0))
+               : y;
   }
   const DType stored = t == DType::Bool ? DType::U8 : t;
   const Reg m = mask >= 0 && !wideVector() ? maskFor(t, mask) : mask;
@@ -378,7 +382,8 @@ void Lowering::storePart(DType t, const Address& a, int part, Reg value, Reg mas
       const Reg ones = vectorConstant(DType::U8, 1);
       value = v(Op::MToBytes, DType::U8, value, ones, kNone, freshVector(DType::U8, ctx_.lanes));
     } else {
-      value = narrow(DType::U8, DType::I32, v(Op::IShrI, DType::I32, value, kNone, kNone, kNone, 31));
+      value =
+          narrow(DType::U8, DType::I32, v(Op::IShrI, DType::I32, value, kNone, kNone, kNone, 31));
     }
   }
   if (mask >= 0 && !wideVector() && bytes(t) < 4) {
@@ -452,7 +457,8 @@ void Lowering::scatterPart(DType t, uint32_t buffer, Reg index, Reg value, Reg m
       value = v(Op::MToBytes, DType::U8, value, vectorConstant(DType::U8, 1), kNone,
                 freshVector(DType::U8, ctx_.lanes));
     else
-      value = narrow(DType::U8, DType::I32, v(Op::IShrI, DType::I32, value, kNone, kNone, kNone, 31));
+      value =
+          narrow(DType::U8, DType::I32, v(Op::IShrI, DType::I32, value, kNone, kNone, kNone, 31));
   }
   if (wideVector() && bytes(t) >= 4) {
     Inst& n = put(Op::VScatter, t);

@@ -11,7 +11,9 @@ using kir::ExprKind;
 
 namespace {
 
-bool is64(DType t) { return info(t).bits == 64; }
+bool is64(DType t) {
+  return info(t).bits == 64;
+}
 
 }  // namespace
 
@@ -98,8 +100,9 @@ Reg Lowering::apply(ScalarOp op, DType t, const std::array<int, 3>& args, Reg a,
                     Reg dst) {
   if (op == ScalarOp::Select && (lanes() > 1)) return blend(t, a, b, c, dst);
   if (op == ScalarOp::Select)
-    return isFloat(t) && bytes(t) >= 4 ? v(Op::FSelect, t, a, b, c, dst)
-                                       : v(Op::GSelect, t, a, b, c, dst < 0 ? fresh(RegClass::Gpr, 8) : dst);
+    return isFloat(t) && bytes(t) >= 4
+               ? v(Op::FSelect, t, a, b, c, dst)
+               : v(Op::GSelect, t, a, b, c, dst < 0 ? fresh(RegClass::Gpr, 8) : dst);
   switch (code(t)) {
     case code(DType::F32):
     case code(DType::F64): return floatApply(op, t, args, a, b, c, dst);
@@ -285,8 +288,10 @@ Reg Lowering::integerApply(ScalarOp op, DType t, const std::array<int, 3>& args,
         if (!in && !arithmetic) return k(0);
         const int64_t count = in ? constantB->ivalue : w - 1;
         if (!arithmetic || native64)
-          return v(left ? Op::IShlI : arithmetic ? Op::ISarI : Op::IShrI, t, a, kNone, kNone, dst,
-                   count);
+          return v(left         ? Op::IShlI
+                   : arithmetic ? Op::ISarI
+                                : Op::IShrI,
+                   t, a, kNone, kNone, dst, count);
       }
       if (!arithmetic) return two(left ? Op::IShl : Op::IShr, a, b);
       if (native64) return two(Op::ISar, a, b);
@@ -294,7 +299,8 @@ Reg Lowering::integerApply(ScalarOp op, DType t, const std::array<int, 3>& args,
       const Reg m = widenTo(DType::I64, DType::I32, compareInteger(t, ScalarOp::Lt, a, k(0)));
       return two(Op::IXor, v(Op::IShr, t, v(Op::IXor, t, a, m), b), m);
     }
-    case code(ScalarOp::Fma): return two(Op::IAdd, integerApply(ScalarOp::Mul, t, args, a, b, c, kNone), c);
+    case code(ScalarOp::Fma):
+      return two(Op::IAdd, integerApply(ScalarOp::Mul, t, args, a, b, c, kNone), c);
     case code(ScalarOp::Clamp): {
       const Reg y = blend(t, compareInteger(t, ScalarOp::Gt, a, c), c, a);
       return blend(t, compareInteger(t, ScalarOp::Lt, a, b), b, y, dst);
@@ -320,13 +326,14 @@ Reg Lowering::divideByConstant(ScalarOp op, Reg a, int64_t divisor, Reg dst) {
       q = v(Op::ISarI, t, v(Op::IAdd, t, a, bias), kNone, kNone, kNone, shift);
     }
   } else {
-    // floor(a * m / 2^(32 + shift)) with m = ceil(2^(32 + shift) / divisor) below 2^32, of which the
-    // signed multiplication sees m - 2^32; adding a to the high half restores it.
+    // floor(a * m / 2^(32 + shift)) with m = ceil(2^(32 + shift) / divisor) below 2^32, of which
+    // the signed multiplication sees m - 2^32; adding a to the high half restores it.
     const int shift = 63 - std::countl_zero(u);
     const uint64_t m = ((uint64_t{1} << (32 + shift)) + u - 1) / u;
     const Reg factor = integerConstant(t, static_cast<int32_t>(static_cast<uint32_t>(m)));
     const Reg even = v(Op::IMulEvenS, DType::I32, a, factor);
-    const Reg odd = v(Op::IMulEvenS, DType::I32, v(Op::IShuffle, t, a, kNone, kNone, kNone, 0xf5), factor);
+    const Reg odd =
+        v(Op::IMulEvenS, DType::I32, v(Op::IShuffle, t, a, kNone, kNone, kNone, 0xf5), factor);
     // The high halves: of the even lanes moved down, of the odd lanes in place.
     const Reg down = v(Op::IShuffle, t, even, kNone, kNone, kNone, 0xf5);
     Reg high = kNone;

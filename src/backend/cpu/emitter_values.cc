@@ -12,7 +12,9 @@ using kir::ExprKind;
 
 namespace {
 
-bool inVector(DType t) { return t == DType::F32 || t == DType::F64; }
+bool inVector(DType t) {
+  return t == DType::F32 || t == DType::F64;
+}
 
 }  // namespace
 
@@ -23,8 +25,7 @@ Lowering::Form Lowering::form() const {
 }
 
 const Lowering::Memo* Lowering::find(Form f, int id) const {
-  const Memo& m =
-      memo_[static_cast<std::size_t>(id) * kForms + static_cast<std::size_t>(f)];
+  const Memo& m = memo_[static_cast<std::size_t>(id) * kForms + static_cast<std::size_t>(f)];
   if (m.scope == 0 || alive_[m.scope] == 0) return nullptr;
   const Node& n = node(id);
   for (uint64_t b = n.vars; b != 0; b &= b - 1)
@@ -117,8 +118,7 @@ Reg Lowering::gImm(int64_t value) {
 }
 
 Reg Lowering::poolConstant(const std::string& data, int registerBytes) {
-  const auto [it, isNew] =
-      poolOffsets_.try_emplace(data, static_cast<int32_t>(out_.pool.size()));
+  const auto [it, isNew] = poolOffsets_.try_emplace(data, static_cast<int32_t>(out_.pool.size()));
   if (isNew) {
     const std::size_t align = std::max<std::size_t>(16, std::bit_ceil(data.size()));
     out_.pool.resize((out_.pool.size() + align - 1) / align * align, '\0');
@@ -237,7 +237,9 @@ Lowering::Value Lowering::scalar(int id) {
       const DType from = node(n.args[0]).type;
       y = x;
       if (inVector(from) != inVector(n.type))
-        emit([&] { return v(inVector(from) ? Op::VToG : Op::VFromG, inVector(from) ? from : n.type, x.r[0]); });
+        emit([&] {
+          return v(inVector(from) ? Op::VToG : Op::VFromG, inVector(from) ? from : n.type, x.r[0]);
+        });
       else if (info(n.type).bits < 32)
         emit([&] { return g(Op::GExtend, n.type, ScalarOp::Add, x.r[0], kNone); });
       break;
@@ -376,8 +378,7 @@ Lowering::Value Lowering::vector(int id) {
       emit([&] {
         const Reg first = v(Op::VBroadcastG, DType::I32, b.value.r[0]);
         for (int p = 0; p < ctx_.parts; ++p)
-          y.r[static_cast<std::size_t>(p)] =
-              v(Op::IAdd, DType::I32, first, iota(p * ctx_.lanes));
+          y.r[static_cast<std::size_t>(p)] = v(Op::IAdd, DType::I32, first, iota(p * ctx_.lanes));
       });
       return y;
     }
@@ -398,8 +399,8 @@ Lowering::Value Lowering::vector(int id) {
       emit([&] {
         for (int p = 0; p < ctx_.parts; ++p) {
           const auto i = static_cast<std::size_t>(p);
-          y.r[i] = apply(n.op, node(n.args[typed]).type, n.args, x[0].r[i], x[1].r[i], x[2].r[i],
-                         kNone);
+          y.r[i] =
+              apply(n.op, node(n.args[typed]).type, n.args, x[0].r[i], x[1].r[i], x[2].r[i], kNone);
         }
       });
       return y;

@@ -1,5 +1,5 @@
-// Vector loops: which can run in lanes, how many lanes and parts, and the stages of one loop: blocks
-// of several vectors, single vectors, one masked vector.
+// Vector loops: which can run in lanes, how many lanes and parts, and the stages of one loop:
+// blocks of several vectors, single vectors, one masked vector.
 #include <algorithm>
 
 #include "backend/cpu/emitter_lower.h"
@@ -32,7 +32,8 @@ bool Lowering::spread(const std::vector<Stmt>& body, bool under) {
       case StmtKind::Let:
       case StmtKind::Mutable:
         inside_[s.var] = 1;
-        if (varyingVar_[s.var] == 0 && varying(intern(s.value))) varyingVar_[s.var] = 1, grew = true;
+        if (varyingVar_[s.var] == 0 && varying(intern(s.value)))
+          varyingVar_[s.var] = 1, grew = true;
         break;
       case StmtKind::Assign:
       case StmtKind::Accumulate:
@@ -137,13 +138,11 @@ void Lowering::measure(const std::vector<Stmt>& body) {
     }
     if (s.kind == StmtKind::Accumulate || s.kind == StmtKind::Mutable)
       wideType(kernel_.vars[s.var].type);
-    if (s.kind != StmtKind::If)
-      count(s.value);
+    if (s.kind != StmtKind::If) count(s.value);
     if (s.condition) count(s.condition);
     if (s.index) {
       int budget = 64;
-      if (varying(intern(s.index)) && !contiguous(linear(intern(s.index), &budget)))
-        count(s.index);
+      if (varying(intern(s.index)) && !contiguous(linear(intern(s.index), &budget))) count(s.index);
     }
     measure(s.body);
     measure(s.otherwise);
@@ -239,7 +238,8 @@ void Lowering::vectorStages(const Stmt& s, int lo, int hi, int parts) {
     for (int half = parts / 2; half >= 1; half /= 2)
       for (int p = 0; p < half; ++p) {
         const auto i = static_cast<std::size_t>(p);
-        r[i] = apply(op, t, {-1, -1, -1}, r[i], r[i + static_cast<std::size_t>(half)], kNone, kNone);
+        r[i] =
+            apply(op, t, {-1, -1, -1}, r[i], r[i + static_cast<std::size_t>(half)], kNone, kNone);
       }
     const Reg total = reduceLanes(op, t, r[0]);
     ctx_.active = false;
@@ -262,12 +262,13 @@ void Lowering::stage(const Stmt& s, Reg j, Reg hi, int64_t hiConstant, int parts
   // The last j that has a whole step: j < limit.
   Reg limit = hi;
   const int64_t limitConstant = hiConstant - (masked ? 0 : step - 1);
-  if (hi >= 0 && !masked)
-    limit = g(Op::GWideAdd, DType::I64, ScalarOp::Add, hi, kNone, 1 - step);
+  if (hi >= 0 && !masked) limit = g(Op::GWideAdd, DType::I64, ScalarOp::Add, hi, kNone, 1 - step);
   if (trips < 0) jump(Op::JumpGe, exit, j, limit, limitConstant);
   const bool loop = !masked && trips != 1;
-  const int scope = pushScope(loop ? ScopeKind::Loop : trips > 0 ? ScopeKind::Plain : ScopeKind::Branch, e,
-                              trips > 0);
+  const int scope = pushScope(loop        ? ScopeKind::Loop
+                              : trips > 0 ? ScopeKind::Plain
+                                          : ScopeKind::Branch,
+                              e, trips > 0);
   ctx_.parts = parts;
   ctx_.level = scope;
   if (masked) {

@@ -1,4 +1,4 @@
-#include "conformance/samples.h"
+#include "ops/samples.h"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "ops/op.h"
 #include "ops/value_ops.h"
 
-namespace rlx::conformance {
+namespace rlx {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -26,7 +26,7 @@ class Maker {
   // A sample from a function that builds the graph: it calls in() for inputs and returns the results.
   template <class F>
   void add(const std::string& name, DType dtype, int64_t length, F&& build) {
-    Sample s;
+    OpSample s;
     s.name = std::string(rlx::name(op_)) + "/" + std::string(rlx::name(dtype)) + "/" + name;
     s.op = op_;
     s.dtype = dtype;
@@ -49,6 +49,34 @@ class Maker {
       s.scale = largest * largest * std::sqrt(static_cast<double>(length)) + largest;
     }
     out_.push_back(std::move(s));
+  }
+
+  // One program for every length: extents equal to the length become the symbol "n".
+  template <class F>
+  void addLengths(const std::string& name, DType dtype, const std::vector<int64_t>& lengths, F&& build) {
+    std::vector<std::vector<RefTensor>> runs;
+    for (const int64_t n : lengths) {
+      Builder scratch("scratch");
+      builder_ = &scratch;
+      inputs_.clear();
+      random_.seed(static_cast<uint32_t>(n));
+      (void)build(scratch, n);
+      runs.push_back(inputs_);
+    }
+    symbolic_ = lengths[0];
+    add(name, dtype, lengths.back() > 33 ? lengths.back() : 33, [&](Builder& b) {
+      random_.seed(static_cast<uint32_t>(lengths[0]));
+      return build(b, lengths[0]);
+    });
+    symbolic_ = -1;
+    runs.erase(runs.begin());
+    out_.back().more = std::move(runs);
+    // A map has one term per element, but fma: there the product may cancel against the addend.
+    if (static_cast<std::size_t>(op_) < kScalarCount) {
+      const bool fused = op_ == OpKind::Fma;
+      out_.back().length = fused ? 2 : 1;
+      if (!fused) out_.back().scale = 0;
+    }
   }
 
   Value in(DType dtype, std::vector<int64_t> shape, double lo = -4, double hi = 4, Fill fill = Fill::Plain) {
@@ -75,6 +103,8 @@ class Maker {
   Value given(RefTensor t) {
     const std::string name = "x" + std::to_string(inputs_.size());
     Shape shape(t.shape.begin(), t.shape.end());
+    for (Dim& d : shape)
+      if (d.is(symbolic_)) d = Dim::symbol("n");
     const Value v = builder_->input(name, t.dtype, std::move(shape));
     inputs_.push_back(std::move(t));
     return v;
@@ -86,14 +116,15 @@ class Maker {
     return given(std::move(t));
   }
   bool full() const { return full_; }
-  std::vector<Sample> take() { return std::move(out_); }
+  std::vector<OpSample> take() { return std::move(out_); }
 
  private:
   OpKind op_;
   bool full_;
+  int64_t symbolic_ = -1;
   Builder* builder_ = nullptr;
   std::vector<RefTensor> inputs_;
-  std::vector<Sample> out_;
+  std::vector<OpSample> out_;
   std::mt19937 random_;
 };
 
@@ -121,13 +152,13 @@ void scalarSamples(Maker& m, OpKind op) {
       }
       return v;
     };
-    std::vector<int64_t> lengths{1, 7, 33, 100};
+    std::vector<int64_t> lengths{7, 1, 33, 100};
     if (m.full() && (t == DType::F32 || t == DType::I32 || t == DType::F64))
-      for (int64_t n = 1; n <= 33; ++n) lengths.push_back(n);
-    for (const int64_t n : lengths)
-      m.add("n" + std::to_string(n), t, 1, [&](Builder& b) {
-        return std::vector<Value>{b.emit(op, operands({n}, Fill::Plain))};
-      });
+      for (int64_t n = 2; n <= 32; ++n) lengths.push_back(n);
+    // One program over a symbolic length, so that vector bodies and tails all come up.
+    m.addLengths("n", t, lengths, [&](Builder& b, int64_t n) {
+      return std::vector<Value>{b.emit(op, operands({n}, Fill::Plain))};
+    });
     m.add("special", t, 1, [&](Builder& b) {
       return std::vector<Value>{b.emit(op, operands({61}, Fill::Special))};
     });
@@ -154,7 +185,8 @@ std::vector<DType> anyTypes(bool full) {
 
 }  // namespace
 
-std::vector<Sample> samples(OpKind op, bool full) {
+std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
+  const bool full = set == SampleSet::Full;
   Maker m(op, full);
   using Out = std::vector<Value>;
   if (static_cast<std::size_t>(op) < kScalarCount) {
@@ -279,14 +311,13 @@ std::vector<Sample> samples(OpKind op, bool full) {
       for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min, ReduceKind::Any, ReduceKind::All}) {
         const bool logical = kind == ReduceKind::Any || kind == ReduceKind::All;
         for (const DType t : logical ? std::vector<DType>{DType::Bool} : dtypesOf("fi", full)) {
-          std::vector<int64_t> lengths{1, 5, 33, 300};
+          std::vector<int64_t> lengths{5, 1, 33, 300};
           if (full && t == DType::F32)
             for (int64_t n = 2; n <= 32; ++n) lengths.push_back(n);
           const double lo = kind == ReduceKind::Prod ? 0.7 : -4, hi = kind == ReduceKind::Prod ? 1.3 : 4;
-          for (const int64_t n : lengths)
-            m.add(toText(kind) + "_last_n" + std::to_string(n), t, n, [&](Builder&) {
-              return Out{reduce(m.in(t, {3, n}, lo, hi), kind, {1}, KeepDims::No)};
-            });
+          m.addLengths(toText(kind) + "_last", t, lengths, [&](Builder&, int64_t n) {
+            return Out{reduce(m.in(t, {3, n}, lo, hi), kind, {1}, KeepDims::No)};
+          });
           m.add(toText(kind) + "_first", t, 5, [&](Builder&) { return Out{reduce(m.in(t, {5, 9}, lo, hi), kind, {0}, KeepDims::Yes)}; });
           m.add(toText(kind) + "_middle", t, 5, [&](Builder&) { return Out{reduce(m.in(t, {2, 5, 3}, lo, hi), kind, {1}, KeepDims::No)}; });
           m.add(toText(kind) + "_all", t, 30, [&](Builder&) { return Out{reduce(m.in(t, {2, 5, 3}, lo, hi), kind, {0, 1, 2}, KeepDims::No)}; });
@@ -485,10 +516,10 @@ std::vector<Sample> samples(OpKind op, bool full) {
   }
 #pragma GCC diagnostic pop
   // A symbolic sample has its input built by hand: give it a size.
-  std::vector<Sample> out = m.take();
-  for (Sample& s : out)
+  std::vector<OpSample> out = m.take();
+  for (OpSample& s : out)
     if (s.inputs.size() < s.graph.inputs.size()) s.inputs.emplace_back(DType::F32, std::vector<int64_t>{5});
   return out;
 }
 
-}  // namespace rlx::conformance
+}  // namespace rlx

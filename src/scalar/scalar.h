@@ -13,7 +13,7 @@ namespace rlx {
 
 enum class ScalarOp : uint8_t {
 #define RLX_SCALAR(Id, ...) Id,
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 };
 
@@ -32,7 +32,7 @@ struct ScalarInfo {
 inline constexpr auto kScalars = std::to_array<ScalarInfo>({
 #define RLX_SCALAR(Id, fn, n, types, result, c, ulp, lo, hi, ...) \
   {#fn, n, types, ScalarResult::result, c, ulp, lo, hi},
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 });
 inline constexpr std::size_t kScalarCount = kScalars.size();
@@ -67,7 +67,7 @@ concept Domain = std::constructible_from<S, double> && requires(const S s) {
     return S::apply(ScalarOp::Id, a, b, c);  \
   }
 #define RLX_SCALAR(Id, fn, n, ...) RLX_FN##n(Id, fn)
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
 template <Domain S>
 S operator+(const S& a, const S& b) {
@@ -135,7 +135,7 @@ S partial(ScalarOp op, int i, const S& a, const S& b, const S& c, const S& y) {
 #define RLX_SCALAR(Id, fn, n, types, result, sp, ulp, lo, hi, value, ivalue, da, db, dc) \
   case ScalarOp::Id:                                                                     \
     return i == 0 ? S(da) : i == 1 ? S(db) : S(dc);
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
   }
   return zero;

@@ -1,4 +1,4 @@
-#include "ops/scalar.h"
+#include "scalar/scalar.h"
 
 namespace rlx::scalar {
 
@@ -8,7 +8,7 @@ double value(ScalarOp op, double a, double b, double c) {
 #define RLX_SCALAR(Id, fn, n, types, result, sp, ulp, lo, hi, value, ...) \
   case ScalarOp::Id:                                                      \
     return value;
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
   }
   return 0;
@@ -20,7 +20,7 @@ Wide integerValue(ScalarOp op, Wide a, Wide b, Wide c, int w) {
 #define RLX_SCALAR(Id, fn, n, types, result, sp, ulp, lo, hi, value, ivalue, ...) \
   case ScalarOp::Id:                                                              \
     return ivalue;
-#include "ops/scalar.def"
+#include "scalar/scalar.def"
 #undef RLX_SCALAR
   }
   return 0;

@@ -1,0 +1,12 @@
+# Suites that span layers; unit tests stand beside their sources and need no line here.
+add_executable(fuzz_graph tests/fuzz/fuzz_graph_test.cc tests/fuzz/random_graph.cc
+  tests/support/guarded_backends_test.cc ${guards})
+target_link_libraries(fuzz_graph PRIVATE rlx_registry rlx_runtime GTest::gtest GTest::gtest_main)
+gtest_discover_tests(fuzz_graph TEST_PREFIX fuzz. DISCOVERY_TIMEOUT 60)
+
+if(TARGET rlx_backend_cpu)
+  add_executable(fuzz_kernel tests/fuzz/fuzz_kernel_test.cc tests/fuzz/random_graph.cc)
+  target_link_libraries(fuzz_kernel PRIVATE rlx_backend_cpu rlx_registry rlx_runtime
+    GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(fuzz_kernel TEST_PREFIX fuzz. DISCOVERY_TIMEOUT 60)
+endif()

@@ -1,0 +1,1 @@
+target_link_libraries(${target} PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json)

@@ -1,0 +1,163 @@
+#include "cli/onnx_test.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "import/onnx.h"
+#include "ops/ref_tensor.h"
+#include "runtime/executable.h"
+
+namespace rlx {
+namespace {
+
+// The tolerance of ONNX's own backend runner for floats; integers and bools are exact.
+constexpr double kRelative = 1e-3, kAbsolute = 1e-5;
+constexpr int kMaxRounds = 8;  // of fixing inputs that the importer asks for
+
+using Outcome = OnnxTestResult::Outcome;
+
+std::vector<std::string> entries(const std::string& folder) {
+  std::vector<std::string> out;
+  if (DIR* d = ::opendir(folder.c_str())) {
+    while (const dirent* e = ::readdir(d))
+      if (e->d_name[0] != '.') out.emplace_back(e->d_name);
+    ::closedir(d);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Folders that hold model.onnx: the one given, or those inside it.
+std::vector<std::string> findTests(const std::string& folder) {
+  if (pathKind(joinPath(folder, "model.onnx")) == PathKind::File) return {folder};
+  std::vector<std::string> out;
+  for (const std::string& name : entries(folder)) {
+    const std::string path = joinPath(folder, name);
+    if (pathKind(joinPath(path, "model.onnx")) == PathKind::File) out.push_back(path);
+  }
+  return out;
+}
+
+Result<std::vector<Tensor>> readTensors(const std::string& folder, const std::string& stem) {
+  std::vector<Tensor> out;
+  for (;;) {
+    const std::string path = joinPath(folder, stem + std::to_string(out.size()) + ".pb");
+    if (pathKind(path) != PathKind::File) return out;
+    RLX_TRY(OnnxTensor t, readOnnxTensor(path));
+    out.push_back(std::move(t.value));
+  }
+}
+
+std::string typeText(const Tensor& t) {
+  return text(TensorType{t.dtype, Shape(t.shape.begin(), t.shape.end())});
+}
+
+// Empty when they agree.
+Result<std::string> difference(const Tensor& got, const Tensor& want) {
+  if (got.dtype != want.dtype || got.shape != want.shape)
+    return "got " + typeText(got) + ", expected " + typeText(want);
+  RLX_TRY(const RefTensor g, fromLiteral(got));
+  RLX_TRY(const RefTensor w, fromLiteral(want));
+  for (int64_t k = 0; k < w.elements(); ++k) {
+    const double a = g.number(k), b = w.number(k);
+    const bool same = w.isInt()        ? g.integer(k) == w.integer(k)
+                      : std::isnan(b)  ? std::isnan(a)
+                      : std::isinf(b)  ? a == b
+                                       : std::fabs(a - b) <= kAbsolute + kRelative * std::fabs(b);
+    if (!same)
+      return "element " + std::to_string(k) + " is " + std::to_string(a) + ", expected " +
+             std::to_string(b);
+  }
+  return std::string();
+}
+
+OnnxTestResult judge(OnnxTestResult r, const Error& e) {
+  const bool unsupported = e.code() == Errc::Unsupported || e.code() == Errc::NotDispatchable;
+  r.outcome = unsupported ? Outcome::Unsupported : Outcome::Failed;
+  r.detail = unsupported ? e.message() : e.text();
+  for (std::size_t k = 0; unsupported && k < e.notes().size() && k < 3; ++k)
+    r.detail += "; " + e.notes()[k];
+  return r;
+}
+
+OnnxTestResult runTest(const std::string& folder, const CompileOptions& options) {
+  OnnxTestResult r;
+  r.name = std::string(fileName(folder));
+  const std::string model = joinPath(folder, "model.onnx");
+  std::vector<std::string> sets;
+  for (const std::string& name : entries(folder))
+    if (name.starts_with("test_data_set_")) sets.push_back(joinPath(folder, name));
+  if (sets.empty()) {
+    r.detail = "no test_data_set folder";
+    return r;
+  }
+  auto names = onnxInputNames(model);
+  if (!names) return judge(std::move(r), names.error());
+  for (const std::string& set : sets) {
+    auto inputs = readTensors(set, "input_");
+    if (!inputs) return judge(std::move(r), inputs.error());
+    auto wanted = readTensors(set, "output_");
+    if (!wanted) return judge(std::move(r), wanted.error());
+    OnnxOptions importing;
+    std::vector<std::string> asked;
+    importing.wantedInputs = &asked;
+    auto graph = importOnnx(model, importing);
+    for (int round = 0; round < kMaxRounds && !graph && !asked.empty(); ++round) {
+      if (graph.error().code() != Errc::Unsupported) break;
+      const std::size_t before = importing.fixedInputs.size();
+      for (const std::string& name : asked)
+        for (std::size_t k = 0; k < names->size() && k < inputs->size(); ++k)
+          if ((*names)[k] == name) importing.fixedInputs.emplace_back(name, (*inputs)[k]);
+      if (importing.fixedInputs.size() == before) break;
+      asked.clear();
+      graph = importOnnx(model, importing);
+    }
+    if (!graph) return judge(std::move(r), graph.error());
+    std::vector<NamedTensor> given;
+    r.detail.clear();
+    for (std::size_t k = 0; k < names->size() && k < inputs->size(); ++k) {
+      const bool fixed = std::any_of(importing.fixedInputs.begin(), importing.fixedInputs.end(),
+                                     [&](const auto& f) { return f.first == (*names)[k]; });
+      if (fixed)
+        r.detail += (r.detail.empty() ? "fixed at import: '" : ", '") + (*names)[k] + "'";
+      else
+        given.push_back({(*names)[k], (*inputs)[k]});
+    }
+    auto exe = compile(*graph, options);
+    if (!exe) return judge(std::move(r), exe.error());
+    auto got = exe->run(given);
+    if (!got) return judge(std::move(r), got.error());
+    if (got->size() != wanted->size()) {
+      r.detail = std::to_string(got->size()) + " outputs, expected " + std::to_string(wanted->size());
+      return r;
+    }
+    for (std::size_t k = 0; k < wanted->size(); ++k) {
+      auto d = difference((*got)[k].tensor, (*wanted)[k]);
+      if (!d) return judge(std::move(r), d.error());
+      if (d->empty()) continue;
+      r.detail = "output '" + (*got)[k].name + "': " + *d;
+      return r;
+    }
+  }
+  r.outcome = Outcome::Passed;
+  return r;
+}
+
+}  // namespace
+
+Result<std::vector<OnnxTestResult>> runOnnxTests(const std::vector<std::string>& folders,
+                                                 const CompileOptions& options) {
+  std::vector<OnnxTestResult> out;
+  for (const std::string& folder : folders) {
+    const std::vector<std::string> tests = findTests(folder);
+    if (tests.empty())
+      return Error(Errc::NotFound, "'" + folder + "' holds no model.onnx and no folder that does");
+    for (const std::string& test : tests) out.push_back(runTest(test, options));
+  }
+  return out;
+}
+
+}  // namespace rlx
