@@ -12,7 +12,7 @@
 #include "base/npy.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/onnx_test.h"
+#include "cli/onnx_suite.h"
 #include "model/bert.h"
 #include "model/load.h"
 #include "model/wordpiece.h"

@@ -30,17 +30,19 @@ struct Taps {
 
 double original(const Options& o, const Axis& a, int64_t at) {
   const auto x = static_cast<double>(at);
-  const auto n = static_cast<double>(a.from), m = static_cast<double>(a.to);
+  // The resized length before it is rounded down, as the standard's formulas have it.
+  const auto n = static_cast<double>(a.from);
+  const double m = a.scale * n;
   if (o.coordinates == "asymmetric") return x / a.scale;
-  if (o.coordinates == "align_corners") return a.to == 1 ? 0 : x * (n - 1) / (m - 1);
+  if (o.coordinates == "align_corners") return m == 1 ? 0 : x * (n - 1) / (m - 1);
   if (o.coordinates == "pytorch_half_pixel") return a.to == 1 ? 0 : (x + 0.5) / a.scale - 0.5;
   if (o.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
   if (o.coordinates == "half_pixel_symmetric") {
-    const double adjust = m / (a.scale * n), centre = n / 2;
+    const double adjust = static_cast<double>(a.to) / m, centre = n / 2;
     return centre * (1 - adjust) + (x + 0.5) / a.scale - 0.5;
   }
   if (o.coordinates == "tf_crop_and_resize") {
-    if (a.to == 1) return 0.5 * (a.roiStart + a.roiEnd) * (n - 1);
+    if (m == 1) return 0.5 * (a.roiStart + a.roiEnd) * (n - 1);
     return a.roiStart * (n - 1) + x * (a.roiEnd - a.roiStart) * (n - 1) / (m - 1);
   }
   return (x + 0.5) / a.scale - 0.5;

@@ -103,7 +103,7 @@ Status convTranspose(Call& c) {
           strides[k] * (n.value() - 1) + extra[k] + reach + 1 - target;
       const int64_t half = total / 2;
       begin = automatic == "SAME_UPPER" ? half : total - half;
-      if (wanted.empty() && total < 0) begin = 0;
+      if (total < 0) begin = 0;  // more than the input reaches: zeros at the end
       end = total - begin;
     }
     window.low.push_back(reach - begin);

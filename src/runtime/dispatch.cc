@@ -120,10 +120,15 @@ class Dispatcher {
     } else if (!def.decompose) {
       d.reasons.push_back("rewritten: no decomposition");
     }
-    if (std::find(options_.allowHost.begin(), options_.allowHost.end(), d.op) != options_.allowHost.end()) {
-      d.path = DispatchClass::Host;
-      d.parts.clear();
-      return d;
+    if (std::find(options_.allowHost.begin(), options_.allowHost.end(), d.op) !=
+        options_.allowHost.end()) {
+      auto taken = hostKernel().accepts(NativeQuery{g, {index}, caps_, {}});
+      if (taken) {
+        d.path = DispatchClass::Host;
+        d.parts.clear();
+        return d;
+      }
+      d.reasons.push_back("host: " + taken.error().message());
     }
     d.path = DispatchClass::Fail;
     return d;

@@ -63,6 +63,10 @@ Status accepts(const NativeQuery& q) {
   if (n.results.size() != 1) return Error(Errc::Unsupported, "host placement of several results");
   for (const ValueId v : n.inputs)
     if (v && !isPlain(q.graph.type(v).dtype)) return Error(Errc::Unsupported, "packed dtype");
+  std::vector<std::string> symbols;
+  opInfo(n.op).symbols(n.attrs, symbols);
+  if (!symbols.empty())
+    return Error(Errc::Unsupported, "attributes with the symbol '" + symbols[0] + "'");
   return Ok{};
 }
 

@@ -10,9 +10,9 @@
 namespace rlx {
 
 struct OnnxTestResult {
-  enum class Outcome : uint8_t { Passed, Failed, Unsupported };
+  enum Outcome : uint8_t { Passed, Failed, Unsupported };
   std::string name;  // of the folder
-  Outcome outcome = Outcome::Failed;
+  Outcome outcome = Failed;
   std::string detail;  // why not, or which inputs were fixed at import
 };
 
