@@ -13,21 +13,29 @@
 namespace rlx::cli {
 
 void addModel(CLI::App& app, ModelOptions& o) {
-  app.add_option("FILE", o.file, "Model: .onnx, a folder with config.json and model.safetensors, or .rlx")->required();
+  app.add_option("FILE", o.file,
+                 "Model: .onnx, a folder with config.json and model.safetensors, or .rlx")
+      ->required();
   app.add_option("--dim", o.dims, "Fix a symbol: --dim batch=4")->type_name("NAME=N");
 }
 void addDevice(CLI::App& app, ModelOptions& o) {
   app.add_option("--device,-d", o.device, "Device: see `rlx devices`")->capture_default_str();
-  app.add_option("--policy", o.policy, "prefer-native, force-common or force-native")->capture_default_str();
-  app.add_option("--op-policy", o.opPolicies, "Policy of one op: --op-policy dot_general=force-common")->type_name("OP=POLICY");
-  app.add_option("--allow-host", o.allowHost, "Op that may run on the host when the device cannot")->type_name("OP");
+  app.add_option("--policy", o.policy, "prefer-native, force-common or force-native")
+      ->capture_default_str();
+  app.add_option("--op-policy", o.opPolicies,
+                 "Policy of one op: --op-policy dot_general=force-common")
+      ->type_name("OP=POLICY");
+  app.add_option("--allow-host", o.allowHost, "Op that may run on the host when the device cannot")
+      ->type_name("OP");
 }
 void addInputs(CLI::App& app, ModelOptions& o) {
-  app.add_option("--input,-i", o.inputs, "NAME=x.npy, NAME=x.pb, NAME=random:SEED or NAME=zeros; the rest is random:0")
+  app.add_option("--input,-i", o.inputs,
+                 "NAME=x.npy, NAME=x.pb, NAME=random:SEED or NAME=zeros; the rest is random:0")
       ->type_name("NAME=VALUE");
 }
 
-static Result<std::pair<std::string, std::string>> keyValue(const std::string& text, const char* option) {
+static Result<std::pair<std::string, std::string>> keyValue(const std::string& text,
+                                                            const char* option) {
   const std::size_t eq = text.find('=');
   if (eq == text.npos || eq == 0 || eq + 1 == text.size())
     return Error(Errc::Usage, std::string(option) + " takes NAME=VALUE, got '" + text + "'");
@@ -38,7 +46,8 @@ static Result<Policy> parsePolicy(const std::string& p) {
   if (p == "prefer-native") return Policy::PreferNative;
   if (p == "force-common") return Policy::ForceCommon;
   if (p == "force-native") return Policy::ForceNative;
-  return Error(Errc::Usage, "unknown policy '" + p + "'; prefer-native, force-common or force-native");
+  return Error(Errc::Usage,
+               "unknown policy '" + p + "'; prefer-native, force-common or force-native");
 }
 
 Result<CompileOptions> compileOptions(const ModelOptions& o, const Common& common) {
@@ -51,13 +60,15 @@ Result<CompileOptions> compileOptions(const ModelOptions& o, const Common& commo
     RLX_TRY(const auto kv, keyValue(d, "--dim"));
     char* end = nullptr;
     const long long v = std::strtoll(kv.second.c_str(), &end, 10);
-    if (*end || v < 0 || v > INT32_MAX) return Error(Errc::Usage, "--dim " + kv.first + ": '" + kv.second + "' is no extent");
+    if (*end || v < 0 || v > INT32_MAX)
+      return Error(Errc::Usage, "--dim " + kv.first + ": '" + kv.second + "' is no extent");
     c.dims.emplace_back(kv.first, v);
   }
   for (const std::string& p : o.opPolicies) {
     RLX_TRY(const auto kv, keyValue(p, "--op-policy"));
     RLX_TRY(const Policy policy, parsePolicy(kv.second));
-    if (!parseOpKind(kv.first)) return Error(Errc::Usage, "--op-policy: no op is called '" + kv.first + "'");
+    if (!parseOpKind(kv.first))
+      return Error(Errc::Usage, "--op-policy: no op is called '" + kv.first + "'");
     c.opPolicies.emplace_back(kv.first, policy);
   }
   c.allowHost = o.allowHost;
@@ -76,9 +87,10 @@ struct NpyType {
   DType dtype;
   std::string_view npy;
 };
-constexpr NpyType kNpy[] = {{DType::F64, "<f8"}, {DType::F32, "<f4"}, {DType::F16, "<f2"}, {DType::I64, "<i8"},
-                            {DType::I32, "<i4"}, {DType::I16, "<i2"}, {DType::I8, "|i1"},  {DType::U64, "<u8"},
-                            {DType::U32, "<u4"}, {DType::U16, "<u2"}, {DType::U8, "|u1"},  {DType::Bool, "|b1"},
+constexpr NpyType kNpy[] = {{DType::F64, "<f8"}, {DType::F32, "<f4"},  {DType::F16, "<f2"},
+                            {DType::I64, "<i8"}, {DType::I32, "<i4"},  {DType::I16, "<i2"},
+                            {DType::I8, "|i1"},  {DType::U64, "<u8"},  {DType::U32, "<u4"},
+                            {DType::U16, "<u2"}, {DType::U8, "|u1"},   {DType::Bool, "|b1"},
                             {DType::C64, "<c8"}, {DType::C128, "<c16"}};
 
 bool endsWith(std::string_view s, std::string_view end) {
@@ -113,14 +125,17 @@ Status writeTensor(const std::string& path, const Tensor& t) {
   return writeNpy(path, "<f4", t.shape, bytes);
 }
 
-Result<std::vector<NamedTensor>> makeInputs(const Graph& g, const ModelOptions& o, const CompileOptions& options) {
+Result<std::vector<NamedTensor>> makeInputs(const Graph& g, const ModelOptions& o,
+                                            const CompileOptions& options) {
   std::vector<std::pair<std::string, std::string>> specs;
   for (const std::string& s : o.inputs) {
     RLX_TRY(auto kv, keyValue(s, "--input"));
     bool known = false;
     std::string names;
-    for (const Port& p : g.inputs) known |= p.name == kv.first, names += (names.empty() ? "" : ", ") + p.name;
-    if (!known) return Error(Errc::InputName, "the model has no input '" + kv.first + "'; it has: " + names);
+    for (const Port& p : g.inputs)
+      known |= p.name == kv.first, names += (names.empty() ? "" : ", ") + p.name;
+    if (!known)
+      return Error(Errc::InputName, "the model has no input '" + kv.first + "'; it has: " + names);
     specs.push_back(std::move(kv));
   }
   Bindings bindings;
@@ -137,7 +152,8 @@ Result<std::vector<NamedTensor>> makeInputs(const Graph& g, const ModelOptions& 
     RLX_TRY(out[k].tensor, readTensor(made[k]));
     const Shape& want = g.type(g.inputs[k].value).shape;
     for (std::size_t d = 0; d < want.size() && d < out[k].tensor.shape.size(); ++d)
-      if (const std::string_view s = want[d].symbolName(); !s.empty()) bindings.set(s, out[k].tensor.shape[d]);
+      if (const std::string_view s = want[d].symbolName(); !s.empty())
+        bindings.set(s, out[k].tensor.shape[d]);
   }
   for (std::size_t k = 0; k < g.inputs.size(); ++k) {
     if (made[k] != "zeros" && made[k].rfind("random", 0) != 0) continue;
@@ -154,7 +170,8 @@ Result<std::vector<NamedTensor>> makeInputs(const Graph& g, const ModelOptions& 
     RefTensor r(t.dtype, shape);
     if (made[k] != "zeros") {
       uint32_t seed = 0;
-      if (made[k].size() > 7) seed = static_cast<uint32_t>(std::strtoul(made[k].c_str() + 7, nullptr, 10));
+      if (made[k].size() > 7)
+        seed = static_cast<uint32_t>(std::strtoul(made[k].c_str() + 7, nullptr, 10));
       std::mt19937 random(seed + static_cast<uint32_t>(k) * 7919u);
       for (int64_t i = 0; i < r.elements(); ++i) {
         const double u = static_cast<double>(random()) / 4294967296.0;
@@ -190,7 +207,10 @@ void printJson(const nlohmann::json& j) {
 
 int report(const Error& e, const Common& common) {
   if (common.json) {
-    nlohmann::json j{{"code", spelling(e.code())}, {"title", info(e.code()).title}, {"message", e.message()}, {"notes", e.notes()}};
+    nlohmann::json j{{"code", spelling(e.code())},
+                     {"title", info(e.code()).title},
+                     {"message", e.message()},
+                     {"notes", e.notes()}};
     if (!e.hint().empty()) j["hint"] = e.hint();
     if (!e.node().empty()) j["node"] = e.node();
     printJson({{"error", j}});
@@ -201,7 +221,10 @@ int report(const Error& e, const Common& common) {
 }
 
 int main(int argc, char** argv) {
-  CLI::App app{"RLX: tensor compiler and runtime. Runs model files on any device and shows where every op runs.", "rlx"};
+  CLI::App app{
+      "RLX: tensor compiler and runtime. Runs model files on any device and shows where every op "
+      "runs.",
+      "rlx"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "rlx 0.1.0");
   app.footer("Example: rlx explain model.onnx --device vulkan");
@@ -210,7 +233,8 @@ int main(int argc, char** argv) {
   for (const Verb v : verbs()) v(app, common, exitCode);
   for (CLI::App* sub : app.get_subcommands({})) {
     sub->add_flag("--json", common.json, "One JSON document on stdout");
-    sub->add_option("--threads", common.threads, "Threads; default: what cgroup and affinity allow");
+    sub->add_option("--threads", common.threads,
+                    "Threads; default: what cgroup and affinity allow");
     sub->add_flag("-q,--quiet", common.quiet, "Results only");
     sub->add_flag("-v,--verbose", common.verbose, "More detail");
   }

@@ -89,10 +89,10 @@ Result<std::string> difference(const Tensor& got, const Tensor& want, double rel
   RLX_TRY(const RefTensor w, fromLiteral(want));
   for (int64_t k = 0; k < w.elements(); ++k) {
     const double a = g.number(k), b = w.number(k);
-    const bool same = w.isInt()        ? g.integer(k) == w.integer(k)
-                      : std::isnan(b)  ? std::isnan(a)
-                      : std::isinf(b)  ? a == b
-                                       : std::fabs(a - b) <= kAbsolute + relative * std::fabs(b);
+    const bool same = w.isInt()       ? g.integer(k) == w.integer(k)
+                      : std::isnan(b) ? std::isnan(a)
+                      : std::isinf(b) ? a == b
+                                      : std::fabs(a - b) <= kAbsolute + relative * std::fabs(b);
     if (!same)
       return "element " + std::to_string(k) + " is " + std::to_string(a) + ", expected " +
              std::to_string(b);
@@ -168,7 +168,8 @@ OnnxTestResult runTest(const std::string& folder, const CompileOptions& options)
     auto got = exe->run(given);
     if (!got) return judge(std::move(r), got.error());
     if (got->size() != wanted->size()) {
-      r.detail = std::to_string(got->size()) + " outputs, expected " + std::to_string(wanted->size());
+      r.detail =
+          std::to_string(got->size()) + " outputs, expected " + std::to_string(wanted->size());
       return r;
     }
     for (std::size_t k = 0; k < wanted->size(); ++k) {

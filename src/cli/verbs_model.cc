@@ -31,7 +31,8 @@ nlohmann::json portsJson(const Graph& g, const std::vector<Port>& ports) {
   nlohmann::json j = nlohmann::json::array();
   for (const Port& p : ports) {
     nlohmann::json shape = nlohmann::json::array();
-    for (const Dim& d : g.type(p.value).shape) shape.push_back(d.isConst() ? nlohmann::json(d.value()) : nlohmann::json(d.text()));
+    for (const Dim& d : g.type(p.value).shape)
+      shape.push_back(d.isConst() ? nlohmann::json(d.value()) : nlohmann::json(d.text()));
     j.push_back({{"name", p.name}, {"dtype", name(g.type(p.value).dtype)}, {"shape", shape}});
   }
   return j;
@@ -43,7 +44,8 @@ Status inspect(const ModelOptions& o, const Common& common) {
   std::vector<std::pair<std::string, int64_t>> ops;
   std::vector<std::pair<std::string, int64_t>> bytes;
   int64_t parameters = 0;
-  auto count = [](std::vector<std::pair<std::string, int64_t>>& list, std::string_view key, int64_t n) {
+  auto count = [](std::vector<std::pair<std::string, int64_t>>& list, std::string_view key,
+                  int64_t n) {
     for (auto& [k, v] : list)
       if (k == key) {
         v += n;
@@ -60,7 +62,9 @@ Status inspect(const ModelOptions& o, const Common& common) {
       count(ops, name(n.op), 1);
     }
   }
-  std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
+  std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   // Peak memory per device, under the given dims and 1 for every other symbol.
   nlohmann::json peak = nlohmann::json::object();
   for (const Backend* b : backends()) {
@@ -78,26 +82,38 @@ Status inspect(const ModelOptions& o, const Common& common) {
     if (!plan) continue;
     int64_t total = exe->stats().constantBytes + plan->arenaBytes;
     for (std::size_t k = 0; k < plan->bytes.size(); ++k)
-      if (exe->program().buffers[k].kind == BufferKind::Input || exe->program().buffers[k].kind == BufferKind::Output) total += plan->bytes[k];
+      if (exe->program().buffers[k].kind == BufferKind::Input ||
+          exe->program().buffers[k].kind == BufferKind::Output)
+        total += plan->bytes[k];
     peak[std::string(b->name)] = total;
   }
   if (common.json) {
-    nlohmann::json j{{"name", g.name}, {"inputs", portsJson(g, g.inputs)}, {"outputs", portsJson(g, g.outputs)}, {"symbols", g.symbols()}, {"parameters", parameters}, {"peakBytes", peak}};
+    nlohmann::json j{{"name", g.name},
+                     {"inputs", portsJson(g, g.inputs)},
+                     {"outputs", portsJson(g, g.outputs)},
+                     {"symbols", g.symbols()},
+                     {"parameters", parameters},
+                     {"peakBytes", peak}};
     for (const auto& [k, v] : ops) j["ops"][k] = v;
     for (const auto& [k, v] : bytes) j["bytes"][k] = v;
     printJson(j);
     return Ok{};
   }
   std::printf("%s\n", g.name.c_str());
-  for (const Port& p : g.inputs) std::printf("  input   %-24s %s\n", p.name.c_str(), text(g.type(p.value)).c_str());
-  for (const Port& p : g.outputs) std::printf("  output  %-24s %s\n", p.name.c_str(), text(g.type(p.value)).c_str());
+  for (const Port& p : g.inputs)
+    std::printf("  input   %-24s %s\n", p.name.c_str(), text(g.type(p.value)).c_str());
+  for (const Port& p : g.outputs)
+    std::printf("  output  %-24s %s\n", p.name.c_str(), text(g.type(p.value)).c_str());
   std::string symbols;
   for (const std::string& s : g.symbols()) symbols += " " + s;
   if (!symbols.empty()) std::printf("  symbols%s\n", symbols.c_str());
   std::printf("  parameters %s\n", groupDigits(static_cast<uint64_t>(parameters)).c_str());
-  for (const auto& [k, v] : bytes) std::printf("  %-6s %s\n", k.c_str(), humanBytes(static_cast<uint64_t>(v)).c_str());
+  for (const auto& [k, v] : bytes)
+    std::printf("  %-6s %s\n", k.c_str(), humanBytes(static_cast<uint64_t>(v)).c_str());
   for (const auto& [device, v] : peak.items())
-    std::printf("  peak memory on %s: %s\n", device.c_str(), v.is_number() ? humanBytes(v.get<uint64_t>()).c_str() : v.get<std::string>().c_str());
+    std::printf(
+        "  peak memory on %s: %s\n", device.c_str(),
+        v.is_number() ? humanBytes(v.get<uint64_t>()).c_str() : v.get<std::string>().c_str());
   Table t({"op", "count"}, {Table::Align::Left, Table::Align::Right});
   for (const auto& [k, v] : ops) t.row({k, std::to_string(v)});
   std::printf("%s", t.text().c_str());
@@ -115,17 +131,20 @@ Status run(const ModelOptions& o, const std::string& outputDir, const Common& co
     for (const NamedTensor& t : out) {
       std::string file = t.name;
       for (char& c : file)
-        if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.')) c = '_';
+        if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.'))
+          c = '_';
       RLX_OK(writeTensor(joinPath(outputDir, file + ".npy"), t.tensor));
     }
   }
   if (common.json) {
     nlohmann::json j{{"device", options.device}, {"outputs", nlohmann::json::array()}};
     for (const NamedTensor& t : out) {
-      nlohmann::json o1{{"name", t.name}, {"dtype", name(t.tensor.dtype)}, {"shape", t.tensor.shape}};
+      nlohmann::json o1{
+          {"name", t.name}, {"dtype", name(t.tensor.dtype)}, {"shape", t.tensor.shape}};
       if (auto r = fromLiteral(t.tensor)) {
         nlohmann::json values = nlohmann::json::array();
-        for (int64_t k = 0; k < std::min<int64_t>(8, r->elements()); ++k) values.push_back(r->number(k));
+        for (int64_t k = 0; k < std::min<int64_t>(8, r->elements()); ++k)
+          values.push_back(r->number(k));
         o1["head"] = values;
       }
       j["outputs"].push_back(o1);
@@ -139,7 +158,8 @@ Status run(const ModelOptions& o, const std::string& outputDir, const Common& co
 
 std::string escapeHtml(const std::string& s) {
   std::string out;
-  for (const char c : s) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (const char c : s)
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
   return out;
 }
 
@@ -160,12 +180,17 @@ Status explainVerb(const ModelOptions& o, const std::string& html, const Common&
       std::printf("device %s: %s\n", report.device.c_str(), report.summary().c_str());
     else
       std::printf("%s", report.text().c_str());
-    page += "<h2>" + escapeHtml(report.device) + "</h2><p>" + escapeHtml(report.summary()) + "</p><pre>" + escapeHtml(report.text()) + "</pre>";
+    page += "<h2>" + escapeHtml(report.device) + "</h2><p>" + escapeHtml(report.summary()) +
+            "</p><pre>" + escapeHtml(report.text()) + "</pre>";
     if (auto s = report.status(); !s && failed) failed = std::move(s);
   }
   if (common.json) printJson(all);
   if (!html.empty())
-    RLX_OK(writeFileAtomic(html, "<!doctype html><meta charset=utf-8><title>" + escapeHtml(o.file) + "</title><style>body{font:14px sans-serif;margin:2em}pre{background:#f6f6f6;padding:1em}</style><h1>" + escapeHtml(o.file) + "</h1>" + page));
+    RLX_OK(writeFileAtomic(
+        html, "<!doctype html><meta charset=utf-8><title>" + escapeHtml(o.file) +
+                  "</title><style>body{font:14px "
+                  "sans-serif;margin:2em}pre{background:#f6f6f6;padding:1em}</style><h1>" +
+                  escapeHtml(o.file) + "</h1>" + page));
   return failed;
 }
 
@@ -197,8 +222,15 @@ Status compareVerb(const ModelOptions& o, const std::string& reference, const Co
       const Difference d = compare(got, want[v.index], graphTolerance(tensor.dtype, depth, 512));
       const Node& n = primitive.definition(v);
       ++compared;
-      if (!d.equal && firstBad.empty()) firstBad = std::string(name(n.op)) + (n.name.empty() ? "" : " '" + n.name + "'");
-      rows.push_back({{"op", name(n.op)}, {"node", n.name}, {"type", text(primitive.type(v))}, {"maxAbs", d.maxAbs}, {"cosine", d.cosine}, {"tolerances", d.worst}, {"ok", d.equal}});
+      if (!d.equal && firstBad.empty())
+        firstBad = std::string(name(n.op)) + (n.name.empty() ? "" : " '" + n.name + "'");
+      rows.push_back({{"op", name(n.op)},
+                      {"node", n.name},
+                      {"type", text(primitive.type(v))},
+                      {"maxAbs", d.maxAbs},
+                      {"cosine", d.cosine},
+                      {"tolerances", d.worst},
+                      {"ok", d.equal}});
     }
   }
   options.device = reference;
@@ -207,32 +239,47 @@ Status compareVerb(const ModelOptions& o, const std::string& reference, const Co
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     RLX_TRY(const RefTensor got, fromLiteral(outputs[k].tensor));
     RLX_TRY(const RefTensor want, fromLiteral(expected[k].tensor));
-    const Difference d = compare(got, want, graphTolerance(outputs[k].tensor.dtype, exe.stats().steps, 512));
+    const Difference d =
+        compare(got, want, graphTolerance(outputs[k].tensor.dtype, exe.stats().steps, 512));
     ++compared;
     if (!d.equal && firstBad.empty()) firstBad = "output '" + outputs[k].name + "'";
-    rows.push_back({{"op", "output"}, {"node", outputs[k].name}, {"type", head(outputs[k].tensor, 0)}, {"maxAbs", d.maxAbs}, {"cosine", d.cosine}, {"tolerances", d.worst}, {"ok", d.equal}});
+    rows.push_back({{"op", "output"},
+                    {"node", outputs[k].name},
+                    {"type", head(outputs[k].tensor, 0)},
+                    {"maxAbs", d.maxAbs},
+                    {"cosine", d.cosine},
+                    {"tolerances", d.worst},
+                    {"ok", d.equal}});
   }
   if (common.json) {
-    printJson({{"device", o.device}, {"reference", reference}, {"equal", firstBad.empty()}, {"rows", rows}});
+    printJson({{"device", o.device},
+               {"reference", reference},
+               {"equal", firstBad.empty()},
+               {"rows", rows}});
   } else {
     Table t({"op", "node", "type", "max abs error", "cosine", "tolerances", ""});
     for (const auto& r : rows) {
       char a[32], b[32], c[32];
       std::snprintf(a, sizeof a, "%.3g", r["maxAbs"].get<double>());
       std::snprintf(b, sizeof b, "%.9f", r["cosine"].get<double>());
-      std::snprintf(c, sizeof c, "%.3g", r["tolerances"].is_number() ? r["tolerances"].get<double>() : INFINITY);
+      std::snprintf(c, sizeof c, "%.3g",
+                    r["tolerances"].is_number() ? r["tolerances"].get<double>() : INFINITY);
       if (common.quiet && r["ok"].get<bool>() && r["op"] != "output") continue;
       t.row({r["op"], r["node"], r["type"], a, b, c, r["ok"].get<bool>() ? "ok" : "DIFFERS"});
     }
     std::printf("%s", t.text().c_str());
-    std::printf("%lld values compared on %s against %s: %s\n", static_cast<long long>(compared), o.device.c_str(), reference.c_str(),
-                firstBad.empty() ? "all within tolerance" : ("first outside its tolerance: " + firstBad).c_str());
+    std::printf("%lld values compared on %s against %s: %s\n", static_cast<long long>(compared),
+                o.device.c_str(), reference.c_str(),
+                firstBad.empty() ? "all within tolerance"
+                                 : ("first outside its tolerance: " + firstBad).c_str());
   }
-  if (!firstBad.empty()) return Error(Errc::CheckFailed, "first value outside its tolerance: " + firstBad);
+  if (!firstBad.empty())
+    return Error(Errc::CheckFailed, "first value outside its tolerance: " + firstBad);
   return Ok{};
 }
 
-Status printVerb(const ModelOptions& o, const std::string& stage, int64_t literalBytes, const Common& common) {
+Status printVerb(const ModelOptions& o, const std::string& stage, int64_t literalBytes,
+                 const Common& common) {
   RLX_TRY(const Graph g, loadModel(o.file));
   const PrintOptions print{literalBytes};
   if (stage == "model") {
@@ -251,7 +298,8 @@ Status printVerb(const ModelOptions& o, const std::string& stage, int64_t litera
   if (!dialect && stage != "kernel" && stage != "program") {
     std::string names;
     for (const Dialect* d : dialects()) names += ", " + std::string(d->name);
-    return Error(Errc::Usage, "no stage '" + stage + "'; model, primitive, kernel, program" + names);
+    return Error(Errc::Usage,
+                 "no stage '" + stage + "'; model, primitive, kernel, program" + names);
   }
   RLX_TRY(const Executable exe, compile(g, options));
   if (stage == "program") {
@@ -278,7 +326,8 @@ Status printVerb(const ModelOptions& o, const std::string& stage, int64_t litera
 void addModelVerbs(CLI::App& app, Common& common, int& exitCode) {
   {
     auto o = std::make_shared<ModelOptions>();
-    CLI::App* s = app.add_subcommand("inspect", "Inputs, outputs, symbols, ops, parameters, memory");
+    CLI::App* s =
+        app.add_subcommand("inspect", "Inputs, outputs, symbols, ops, parameters, memory");
     s->footer("Example: rlx inspect model.onnx --json");
     addModel(*s, *o);
     onRun(s, common, exitCode, [o, &common] { return inspect(*o, common); });
@@ -287,7 +336,9 @@ void addModelVerbs(CLI::App& app, Common& common, int& exitCode) {
     auto o = std::make_shared<ModelOptions>();
     auto dir = std::make_shared<std::string>();
     CLI::App* s = app.add_subcommand("run", "Run once; print (and write) the outputs");
-    s->footer("Example: rlx run model.onnx --device vulkan --input x=x.npy --dim batch=4 --output-dir out");
+    s->footer(
+        "Example: rlx run model.onnx --device vulkan --input x=x.npy --dim batch=4 --output-dir "
+        "out");
     addModel(*s, *o), addDevice(*s, *o), addInputs(*s, *o);
     s->add_option("--output-dir,-o", *dir, "Folder for the outputs as .npy");
     onRun(s, common, exitCode, [o, dir, &common] { return run(*o, *dir, common); });
@@ -295,7 +346,8 @@ void addModelVerbs(CLI::App& app, Common& common, int& exitCode) {
   {
     auto o = std::make_shared<ModelOptions>();
     auto html = std::make_shared<std::string>();
-    CLI::App* s = app.add_subcommand("explain", "Where every op runs, and why; exit 3 when one cannot");
+    CLI::App* s =
+        app.add_subcommand("explain", "Where every op runs, and why; exit 3 when one cannot");
     s->footer("Example: rlx explain model.onnx --device cpu,vulkan");
     addModel(*s, *o), addDevice(*s, *o);
     s->add_option("--html", *html, "Write the report as a self-contained page");
@@ -304,22 +356,27 @@ void addModelVerbs(CLI::App& app, Common& common, int& exitCode) {
   {
     auto o = std::make_shared<ModelOptions>();
     auto reference = std::make_shared<std::string>("reference");
-    CLI::App* s = app.add_subcommand("compare", "Run on a device and on a reference; name the first node that differs");
+    CLI::App* s = app.add_subcommand(
+        "compare", "Run on a device and on a reference; name the first node that differs");
     s->footer("Example: rlx compare model.onnx --device vulkan --dim seq=16");
     addModel(*s, *o), addDevice(*s, *o), addInputs(*s, *o);
     s->add_option("--reference", *reference, "Device to compare with")->capture_default_str();
-    onRun(s, common, exitCode, [o, reference, &common] { return compareVerb(*o, *reference, common); });
+    onRun(s, common, exitCode,
+          [o, reference, &common] { return compareVerb(*o, *reference, common); });
   }
   {
     auto o = std::make_shared<ModelOptions>();
     auto stage = std::make_shared<std::string>("model");
     auto bytes = std::make_shared<int64_t>(1024);
-    CLI::App* s = app.add_subcommand("print", "Text of any level: model, primitive, kernel, program or a dialect");
+    CLI::App* s = app.add_subcommand(
+        "print", "Text of any level: model, primitive, kernel, program or a dialect");
     s->footer("Example: rlx print model.onnx --stage glsl --device vulkan");
     addModel(*s, *o), addDevice(*s, *o);
-    s->add_option("--stage", *stage, "model, primitive, kernel, program, or a dialect")->capture_default_str();
+    s->add_option("--stage", *stage, "model, primitive, kernel, program, or a dialect")
+        ->capture_default_str();
     s->add_option("--literal-bytes", *bytes, "Larger constants are elided")->capture_default_str();
-    onRun(s, common, exitCode, [o, stage, bytes, &common] { return printVerb(*o, *stage, *bytes, common); });
+    onRun(s, common, exitCode,
+          [o, stage, bytes, &common] { return printVerb(*o, *stage, *bytes, common); });
   }
 }
 

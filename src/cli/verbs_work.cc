@@ -25,7 +25,9 @@ void addDeviceVerbs(CLI::App& app, Common& common, int& exitCode);
 namespace {
 
 double now() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 struct BenchOptions {
@@ -34,7 +36,8 @@ struct BenchOptions {
 };
 
 Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common) {
-  if (b.iterations < 1 || b.warmup < 0) return Error(Errc::Usage, "--iterations must be at least 1, --warmup at least 0");
+  if (b.iterations < 1 || b.warmup < 0)
+    return Error(Errc::Usage, "--iterations must be at least 1, --warmup at least 0");
   RLX_TRY(const Graph g, loadModel(o.file));
   RLX_TRY(const CompileOptions options, compileOptions(o, common));
   RLX_TRY(const std::vector<NamedTensor> inputs, makeInputs(g, o, options));
@@ -57,24 +60,52 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
   const double p50 = ms[ms.size() / 2], p90 = ms[ms.size() * 9 / 10];
   const ExecutableStats& st = exe.stats();
   if (common.json) {
-    nlohmann::json j{{"device", options.device}, {"description", exe.deviceDescription()}, {"compileMs", st.compileMs}, {"p50Ms", p50}, {"p90Ms", p90}, {"minMs", ms[0]}, {"meanMs", mean}, {"sdMs", sd},
-                     {"runsPerSecond", 1000 / p50}, {"peakBytes", st.peakBytes}, {"arenaBytes", st.arenaBytes}, {"constantBytes", st.constantBytes}, {"gflops", flops / p50 * 1e-6}, {"gbytes", bytes / p50 * 1e-6},
-                     {"steps", st.steps}, {"kernels", st.kernels}, {"plans", st.plans}, {"recompiles", st.recompiles}, {"iterations", b.iterations}};
+    nlohmann::json j{{"device", options.device},
+                     {"description", exe.deviceDescription()},
+                     {"compileMs", st.compileMs},
+                     {"p50Ms", p50},
+                     {"p90Ms", p90},
+                     {"minMs", ms[0]},
+                     {"meanMs", mean},
+                     {"sdMs", sd},
+                     {"runsPerSecond", 1000 / p50},
+                     {"peakBytes", st.peakBytes},
+                     {"arenaBytes", st.arenaBytes},
+                     {"constantBytes", st.constantBytes},
+                     {"gflops", flops / p50 * 1e-6},
+                     {"gbytes", bytes / p50 * 1e-6},
+                     {"steps", st.steps},
+                     {"kernels", st.kernels},
+                     {"plans", st.plans},
+                     {"recompiles", st.recompiles},
+                     {"iterations", b.iterations}};
     if (b.perNode)
-      for (const StepTime& s : steps) j["nodes"].push_back({{"label", s.label}, {"ms", s.ms}, {"gflops", s.flops / s.ms * 1e-6}, {"gbytes", s.bytes / s.ms * 1e-6}});
+      for (const StepTime& s : steps)
+        j["nodes"].push_back({{"label", s.label},
+                              {"ms", s.ms},
+                              {"gflops", s.flops / s.ms * 1e-6},
+                              {"gbytes", s.bytes / s.ms * 1e-6}});
     printJson(j);
     return Ok{};
   }
   std::printf("device      %s\n", exe.deviceDescription().c_str());
-  std::printf("compile     %.1f ms, %lld steps, %lld kernels\n", st.compileMs, static_cast<long long>(st.steps), static_cast<long long>(st.kernels));
-  std::printf("p50         %.3f ms (p90 %.3f, min %.3f, mean %.3f, sd %.3f; %d runs)\n", p50, p90, ms[0], mean, sd, b.iterations);
-  std::printf("throughput  %.1f runs/s, %.1f GFLOP/s, %.1f GB/s\n", 1000 / p50, flops / p50 * 1e-6, bytes / p50 * 1e-6);
-  std::printf("memory      peak %s (weights %s, temporaries %s)\n", humanBytes(static_cast<uint64_t>(st.peakBytes)).c_str(), humanBytes(static_cast<uint64_t>(st.constantBytes)).c_str(), humanBytes(static_cast<uint64_t>(st.arenaBytes)).c_str());
+  std::printf("compile     %.1f ms, %lld steps, %lld kernels\n", st.compileMs,
+              static_cast<long long>(st.steps), static_cast<long long>(st.kernels));
+  std::printf("p50         %.3f ms (p90 %.3f, min %.3f, mean %.3f, sd %.3f; %d runs)\n", p50, p90,
+              ms[0], mean, sd, b.iterations);
+  std::printf("throughput  %.1f runs/s, %.1f GFLOP/s, %.1f GB/s\n", 1000 / p50, flops / p50 * 1e-6,
+              bytes / p50 * 1e-6);
+  std::printf("memory      peak %s (weights %s, temporaries %s)\n",
+              humanBytes(static_cast<uint64_t>(st.peakBytes)).c_str(),
+              humanBytes(static_cast<uint64_t>(st.constantBytes)).c_str(),
+              humanBytes(static_cast<uint64_t>(st.arenaBytes)).c_str());
   if (b.perNode) {
-    Table t({"step", "ms", "GFLOP/s", "GB/s"}, {Table::Align::Left, Table::Align::Right, Table::Align::Right, Table::Align::Right});
+    Table t({"step", "ms", "GFLOP/s", "GB/s"},
+            {Table::Align::Left, Table::Align::Right, Table::Align::Right, Table::Align::Right});
     for (const StepTime& s : steps) {
       char x[3][32];
-      std::snprintf(x[0], 32, "%.4f", s.ms), std::snprintf(x[1], 32, "%.1f", s.flops / s.ms * 1e-6), std::snprintf(x[2], 32, "%.1f", s.bytes / s.ms * 1e-6);
+      std::snprintf(x[0], 32, "%.4f", s.ms), std::snprintf(x[1], 32, "%.1f", s.flops / s.ms * 1e-6),
+          std::snprintf(x[2], 32, "%.1f", s.bytes / s.ms * 1e-6);
       t.row({s.label, x[0], x[1], x[2]});
     }
     std::printf("%s", t.text().c_str());
@@ -108,7 +139,9 @@ Status embed(const ModelOptions& o, const EmbedOptions& e, const Common& common)
   // Sentences of like length share a batch: padding is work.
   std::vector<std::size_t> order(texts.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return encoded[a].ids.size() < encoded[b].ids.size(); });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return encoded[a].ids.size() < encoded[b].ids.size();
+  });
   std::vector<float> out(texts.size() * static_cast<std::size_t>(width));
   const bool progress = !common.quiet && isatty(2);
   for (std::size_t at = 0; at < order.size(); at += static_cast<std::size_t>(e.batch)) {
@@ -117,12 +150,18 @@ Status embed(const ModelOptions& o, const EmbedOptions& e, const Common& common)
     std::vector<int64_t> ids(n * length, 0), mask(n * length, 0), types(n * length, 0);
     for (std::size_t r = 0; r < n; ++r) {
       const Encoding& c = encoded[order[at + r]];
-      for (std::size_t k = 0; k < c.ids.size(); ++k) ids[r * length + k] = c.ids[k], mask[r * length + k] = 1, types[r * length + k] = c.typeIds[k];
+      for (std::size_t k = 0; k < c.ids.size(); ++k)
+        ids[r * length + k] = c.ids[k], mask[r * length + k] = 1,
+                         types[r * length + k] = c.typeIds[k];
     }
     const std::vector<int64_t> shape{static_cast<int64_t>(n), static_cast<int64_t>(length)};
-    RLX_TRY(const auto y, exe.run({{"input_ids", Tensor::of(DType::I64, shape, ids)}, {"attention_mask", Tensor::of(DType::I64, shape, mask)}, {"token_type_ids", Tensor::of(DType::I64, shape, types)}}));
+    RLX_TRY(const auto y, exe.run({{"input_ids", Tensor::of(DType::I64, shape, ids)},
+                                   {"attention_mask", Tensor::of(DType::I64, shape, mask)},
+                                   {"token_type_ids", Tensor::of(DType::I64, shape, types)}}));
     for (std::size_t r = 0; r < n; ++r)
-      std::memcpy(out.data() + order[at + r] * static_cast<std::size_t>(width), y[0].tensor.bytes.data() + r * static_cast<std::size_t>(width) * 4, static_cast<std::size_t>(width) * 4);
+      std::memcpy(out.data() + order[at + r] * static_cast<std::size_t>(width),
+                  y[0].tensor.bytes.data() + r * static_cast<std::size_t>(width) * 4,
+                  static_cast<std::size_t>(width) * 4);
     if (progress) std::fprintf(stderr, "\rembedded %zu of %zu", at + n, order.size());
   }
   if (progress) std::fprintf(stderr, "\n");
@@ -131,18 +170,28 @@ Status embed(const ModelOptions& o, const EmbedOptions& e, const Common& common)
     RLX_OK(writeNpy(e.npy, "<f4", shape, std::as_bytes(std::span(out))));
   }
   if (common.json) {
-    nlohmann::json j{{"device", options.device}, {"width", width}, {"recompiles", exe.stats().recompiles}, {"embeddings", nlohmann::json::array()}};
+    nlohmann::json j{{"device", options.device},
+                     {"width", width},
+                     {"recompiles", exe.stats().recompiles},
+                     {"embeddings", nlohmann::json::array()}};
     for (std::size_t k = 0; k < texts.size(); ++k)
-      j["embeddings"].push_back({{"text", texts[k]}, {"tokens", encoded[k].ids.size()}, {"vector", std::vector<float>(out.begin() + static_cast<std::ptrdiff_t>(k) * width, out.begin() + static_cast<std::ptrdiff_t>(k + 1) * width)}});
+      j["embeddings"].push_back(
+          {{"text", texts[k]},
+           {"tokens", encoded[k].ids.size()},
+           {"vector",
+            std::vector<float>(out.begin() + static_cast<std::ptrdiff_t>(k) * width,
+                               out.begin() + static_cast<std::ptrdiff_t>(k + 1) * width)}});
     printJson(j);
     return Ok{};
   }
   if (!e.npy.empty()) {
-    std::printf("%zu x %lld embeddings in %s\n", texts.size(), static_cast<long long>(width), e.npy.c_str());
+    std::printf("%zu x %lld embeddings in %s\n", texts.size(), static_cast<long long>(width),
+                e.npy.c_str());
     return Ok{};
   }
   if (texts.size() == 1) {
-    for (int64_t k = 0; k < width; ++k) std::printf("%s%.8g", k ? " " : "", static_cast<double>(out[static_cast<std::size_t>(k)]));
+    for (int64_t k = 0; k < width; ++k)
+      std::printf("%s%.8g", k ? " " : "", static_cast<double>(out[static_cast<std::size_t>(k)]));
     std::printf("\n");
     return Ok{};
   }
@@ -151,7 +200,9 @@ Status embed(const ModelOptions& o, const EmbedOptions& e, const Common& common)
   for (std::size_t a = 0; a < shown; ++a) {
     for (std::size_t b = 0; b < shown; ++b) {
       double dot = 0;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(width); ++k) dot += static_cast<double>(out[a * static_cast<std::size_t>(width) + k]) * static_cast<double>(out[b * static_cast<std::size_t>(width) + k]);
+      for (std::size_t k = 0; k < static_cast<std::size_t>(width); ++k)
+        dot += static_cast<double>(out[a * static_cast<std::size_t>(width) + k]) *
+               static_cast<double>(out[b * static_cast<std::size_t>(width) + k]);
       std::printf("%7.4f", dot);
     }
     std::printf("  %s\n", shorten(texts[a], 60).c_str());
@@ -159,7 +210,8 @@ Status embed(const ModelOptions& o, const EmbedOptions& e, const Common& common)
   return Ok{};
 }
 
-Status onnxTest(const std::vector<std::string>& folders, const std::string& device, const std::string& allow, bool list, const Common& common, int& exitCode) {
+Status onnxTest(const std::vector<std::string>& folders, const std::string& device,
+                const std::string& allow, bool list, const Common& common, int& exitCode) {
   ModelOptions o;
   o.device = device;
   RLX_TRY(const CompileOptions options, compileOptions(o, common));
@@ -183,13 +235,17 @@ Status onnxTest(const std::vector<std::string>& folders, const std::string& devi
       ++failed, outcome = "failed";
     }
     if (common.json) all.push_back({{"name", r.name}, {"outcome", outcome}, {"detail", r.detail}});
-    if (!common.json && (std::strcmp(outcome, "passed") != 0 ? list || r.outcome == OnnxTestResult::Failed : common.verbose))
+    if (!common.json &&
+        (std::strcmp(outcome, "passed") != 0 ? list || r.outcome == OnnxTestResult::Failed
+                                             : common.verbose))
       std::printf("%s %s: %s\n", outcome, r.name.c_str(), r.detail.c_str());
   }
   if (common.json)
-    printJson({{"tests", all}, {"passed", passed}, {"failed", failed}, {"unsupported", unsupported}});
+    printJson(
+        {{"tests", all}, {"passed", passed}, {"failed", failed}, {"unsupported", unsupported}});
   else
-    std::printf("%lld passed, %lld failed, %lld unsupported\n", static_cast<long long>(passed), static_cast<long long>(failed), static_cast<long long>(unsupported));
+    std::printf("%lld passed, %lld failed, %lld unsupported\n", static_cast<long long>(passed),
+                static_cast<long long>(failed), static_cast<long long>(unsupported));
   if (failed) exitCode = 5;
   return Ok{};
 }
@@ -198,7 +254,8 @@ void addWorkVerbs(CLI::App& app, Common& common, int& exitCode) {
   {
     auto o = std::make_shared<ModelOptions>();
     auto b = std::make_shared<BenchOptions>();
-    CLI::App* s = app.add_subcommand("bench", "Compile and run times, memory, achieved FLOP/s and bytes/s");
+    CLI::App* s =
+        app.add_subcommand("bench", "Compile and run times, memory, achieved FLOP/s and bytes/s");
     s->footer("Example: rlx bench model.onnx --device cpu --dim seq=128 --threads 2 --per-node");
     addModel(*s, *o), addDevice(*s, *o), addInputs(*s, *o);
     s->add_option("--warmup", b->warmup, "Runs before measuring")->capture_default_str();
@@ -213,7 +270,9 @@ void addWorkVerbs(CLI::App& app, Common& common, int& exitCode) {
     auto e = std::make_shared<EmbedOptions>();
     CLI::App* s = app.add_subcommand("embed", "Sentence embeddings with a BERT folder");
     s->footer("Example: rlx embed $(scripts/models minilm) \"a first text\" \"another one\"");
-    s->add_option("MODEL_DIR", o->file, "Folder with config.json, model.safetensors and tokenizer.json")->required();
+    s->add_option("MODEL_DIR", o->file,
+                  "Folder with config.json, model.safetensors and tokenizer.json")
+        ->required();
     s->add_option("TEXT", e->texts, "Texts to embed");
     addDevice(*s, *o);
     s->add_flag("--stdin", e->fromStdin, "One text per line of standard input");
@@ -236,7 +295,8 @@ void addWorkVerbs(CLI::App& app, Common& common, int& exitCode) {
     s->add_option("--allow", *allow, "File with the names of tests that may be unsupported");
     s->add_flag("--list", *list, "Print every test that did not pass");
     s->callback([=, &common, &exitCode] {
-      if (const Status r = onnxTest(*folders, *device, *allow, *list, common, exitCode); !r) exitCode = report(r.error(), common);
+      if (const Status r = onnxTest(*folders, *device, *allow, *list, common, exitCode); !r)
+        exitCode = report(r.error(), common);
     });
   }
 }

@@ -157,16 +157,41 @@ Status split(Call& c) {
   return Ok{};
 }
 
-// A bound of a slice, clamped to [0, n] (or [-1, n-1] going down) as NumPy does.
-Dim bound(const Dim& v, const Dim& n, bool down) {
-  constexpr int64_t kHuge = int64_t{1} << 40;
+// From here on a bound means "to the end": exporters write 2^31 - 1, 2^63 - 1 and 10^9. A symbolic
+// extent is taken to be smaller.
+constexpr int64_t kToTheEnd = 1'000'000'000;
+
+// Whether extents >= 0 make the dim >= 0.
+bool neverNegative(const Dim& d) {
+  return d.isConst() ? d.value() >= 0 : d.text().find('-') == std::string::npos;
+}
+Dim atLeastZero(const Dim& d) { return neverNegative(d) ? d : max(Dim(0), d); }
+
+struct Range {
+  Dim start, size;
+};
+// Elements [from, to) by `step` of an axis of extent n, clamped as NumPy does. Clamps that cannot
+// matter are left out, so that sizes stay polynomials.
+Range clampedRange(const Dim& from, const Dim& to, const Dim& n, int64_t step) {
+  const bool down = step < 0, fixed = n.isConst() && from.isConst() && to.isConst();
   const Dim lowest(down ? -1 : 0), highest = down ? n - Dim(1) : n;
-  if (v.isConst() && v.value() >= kHuge) return highest;
-  if (v.isConst() && v.value() <= -kHuge) return lowest;
-  Dim w = v;
-  if (v.isConst() ? v.value() < 0 : v.text().starts_with('-')) w = v + n;
-  if (w.is(0) && !down) return w;
-  return max(lowest, min(w, highest));
+  auto absolute = [&](const Dim& v) {
+    if (v.isConst() && v.value() >= (fixed ? int64_t{1} << 40 : kToTheEnd)) return highest;
+    if (v.isConst() && v.value() <= -(fixed ? int64_t{1} << 40 : kToTheEnd)) return lowest;
+    const bool fromEnd = v.isConst() ? v.value() < 0 : v.text().starts_with('-');
+    return fromEnd ? v + n : v;
+  };
+  const Dim f = absolute(from), t = absolute(to);
+  if (fixed || down) {
+    const Dim a = max(lowest, min(f, highest)), z = max(lowest, min(t, highest));
+    return {a, atLeastZero(down ? ceilDiv(a - z, Dim(-step)) : ceilDiv(z - a, Dim(step)))};
+  }
+  // A start behind the end gives a negative difference, which is clamped below.
+  const Dim a = atLeastZero(f), room = n - t, z = neverNegative(room) ? t : min(t, n);
+  const Dim behind = n - f;
+  if (z == n && behind.isConst() && behind.value() >= 0 && step == 1)
+    return {a, min(behind, n)};
+  return {a, atLeastZero(ceilDiv(z - a, Dim(step)))};
 }
 
 Status sliceOp(Call& c) {
@@ -200,10 +225,8 @@ Status sliceOp(Call& c) {
     const auto a = static_cast<std::size_t>(axis);
     if (steps[k] == 0) return c.bad("step 0");
     const int64_t by = std::clamp<int64_t>(steps[k], -(int64_t{1} << 40), int64_t{1} << 40);
-    const Dim n = x.shape()[a];
-    const Dim from = bound(starts[k], n, by < 0), to = bound(ends[k], n, by < 0);
-    start[a] = from;
-    size[a] = max(Dim(0), by > 0 ? ceilDiv(to - from, Dim(by)) : ceilDiv(from - to, Dim(-by)));
+    auto [first, count] = clampedRange(starts[k], ends[k], x.shape()[a], by);
+    start[a] = std::move(first), size[a] = std::move(count);
     step[a] = by;
     if (size[a].is(0)) start[a] = Dim(0);
     if (size[a].is(0) || size[a].is(1)) step[a] = 1;
@@ -362,7 +385,7 @@ Status rangeOp(Call& c) {
     if (from.size() != 1 || to.size() != 1 || step == 0 || step == INT64_MIN)
       return c.bad("start, limit and delta must be single numbers, delta not 0");
     n = step > 0 ? ceilDiv(to[0] - from[0], Dim(step)) : ceilDiv(from[0] - to[0], Dim(-step));
-    n = from[0].is(0) && step == 1 ? n : max(Dim(0), n);
+    n = atLeastZero(n);
     start = dimValue(c.b, t, from[0]), delta = dimValue(c.b, t, Dim(step));
   } else {
     RLX_TRY(const double from, c.number(0));

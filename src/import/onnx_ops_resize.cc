@@ -98,6 +98,7 @@ Taps makeTaps(const Options& o, const Axis& a) {
   return t;
 }
 
+// In float for integers; `resizeWith` brings them back.
 Value resizeAxis(Value x, const Axis& a, const Taps& t) {
   Builder& b = *x.builder;
   const DType wide = isFloat(x.dtype()) ? computeType(x.dtype()) : DType::F32;
@@ -112,7 +113,7 @@ Value resizeAxis(Value x, const Axis& a, const Taps& t) {
     part = convert(part, wide) * constantFloats(b, wide, line, t.weight[k]);
     y = y ? y + part : part;
   }
-  return convert(y, x.dtype());
+  return isFloat(x.dtype()) ? convert(y, x.dtype()) : y;
 }
 
 // An integer factor in nearest mode repeats elements, whatever the extent.
@@ -208,15 +209,19 @@ Status resizeWith(Call& c, const Options& o, std::size_t roiInput, std::size_t s
     work.push_back(a);
   }
   if (scales.empty()) keepAspect(c.attr("keep_aspect_ratio_policy", std::string_view("stretch")), work);
+  const DType type = x.dtype();
   std::vector<std::pair<Axis, std::vector<bool>>> masks;
   for (const Axis& a : work) {
     if (a.from == a.to && a.scale == 1 && roi.empty()) continue;
     if (a.to < 1 || a.to > kMaxExtent) return c.bad("result extent " + std::to_string(a.to));
     const Taps t = makeTaps(o, a);
     x = resizeAxis(x, a, t);
+    // Antialiased integers are rounded after every axis, others cut off at the end.
+    if (o.antialias && !isFloat(type)) x = convert(apply(ScalarOp::Round, x), type);
     if (std::find(t.outside.begin(), t.outside.end(), true) != t.outside.end())
       masks.emplace_back(a, t.outside);
   }
+  x = convert(x, type);
   for (const auto& [a, outside] : masks) {
     std::vector<int64_t> line(x.shape().size(), 1);
     line[static_cast<std::size_t>(a.axis)] = a.to;

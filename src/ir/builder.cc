@@ -43,7 +43,8 @@ void Builder::fail(Error error, SourceLoc at) {
   std::string where = contextLocation_;
   if (where.empty() && at.line) where = std::string(at.file) + ":" + std::to_string(at.line);
   if (!contextName_.empty()) error = std::move(error).node(contextName_);
-  error_ = std::make_unique<Error>(std::move(error).note("built at " + where));
+  if (!where.empty()) error = std::move(error).note("built at " + where);
+  error_ = std::make_unique<Error>(std::move(error));
 }
 
 Value Builder::emit(OpKind op, std::vector<Value> inputs, Attrs attrs, SourceLoc at) {

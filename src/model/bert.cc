@@ -9,7 +9,8 @@ namespace rlx {
 namespace {
 
 struct Config {
-  int64_t hidden = 0, layers = 0, heads = 0, intermediate = 0, vocabulary = 0, positions = 0, types = 0;
+  int64_t hidden = 0, layers = 0, heads = 0, intermediate = 0, vocabulary = 0, positions = 0,
+          types = 0;
   double epsilon = 1e-12;
   std::string activation;
 };
@@ -20,12 +21,14 @@ Result<Config> readConfig(const std::string& folder) {
   Config c;
   RLX_TRY(const std::string kind, j.stringOr("model_type", ""));
   if (kind != "bert")
-    return Error(Errc::Unsupported, "config.json: model_type '" + kind + "'; folders of type 'bert' can be loaded");
+    return Error(Errc::Unsupported,
+                 "config.json: model_type '" + kind + "'; folders of type 'bert' can be loaded");
   auto positive = [&](const char* key, int64_t* to) -> Status {
     RLX_TRY(const JsonRef v, j.at(key));
     RLX_TRY(*to, v.asInt());
     if (*to < 1 || *to > (int64_t{1} << 24))
-      return Error(Errc::BadFile, std::string("config.json: ") + key + " is " + std::to_string(*to));
+      return Error(Errc::BadFile,
+                   std::string("config.json: ") + key + " is " + std::to_string(*to));
     return Ok{};
   };
   RLX_OK(positive("hidden_size", &c.hidden));
@@ -39,10 +42,11 @@ Result<Config> readConfig(const std::string& folder) {
   RLX_TRY(c.activation, j.stringOr("hidden_act", "gelu"));
   RLX_TRY(const std::string positions, j.stringOr("position_embedding_type", "absolute"));
   if (positions != "absolute")
-    return Error(Errc::Unsupported, "config.json: position_embedding_type '" + positions + "'; 'absolute' can be loaded");
+    return Error(Errc::Unsupported, "config.json: position_embedding_type '" + positions +
+                                        "'; 'absolute' can be loaded");
   if (c.hidden % c.heads != 0)
-    return Error(Errc::BadFile, "config.json: hidden_size " + std::to_string(c.hidden) + " is no multiple of " +
-                                    std::to_string(c.heads) + " heads");
+    return Error(Errc::BadFile, "config.json: hidden_size " + std::to_string(c.hidden) +
+                                    " is no multiple of " + std::to_string(c.heads) + " heads");
   if (c.layers > 1000) return Error(Errc::FileBudget, "config.json: more than 1000 layers");
   return c;
 }
@@ -57,25 +61,36 @@ class BertBuilder {
     const Value mask = b_.input("attention_mask", DType::I64, {batch, seq});
     const Value types = b_.input("token_type_ids", DType::I64, {batch, seq});
     const DType t = DType::F32;
-    const Value word = b_.emit(OpKind::Embedding, {weight("embeddings.word_embeddings.weight", {c_.vocabulary, c_.hidden}), ids});
-    const Value type = b_.emit(OpKind::Embedding, {weight("embeddings.token_type_embeddings.weight", {c_.types, c_.hidden}), types});
-    const Value position = slice(weight("embeddings.position_embeddings.weight", {c_.positions, c_.hidden}), {Dim(0), Dim(0)}, {seq, Dim(c_.hidden)});
+    const Value word =
+        b_.emit(OpKind::Embedding,
+                {weight("embeddings.word_embeddings.weight", {c_.vocabulary, c_.hidden}), ids});
+    const Value type =
+        b_.emit(OpKind::Embedding,
+                {weight("embeddings.token_type_embeddings.weight", {c_.types, c_.hidden}), types});
+    const Value position =
+        slice(weight("embeddings.position_embeddings.weight", {c_.positions, c_.hidden}),
+              {Dim(0), Dim(0)}, {seq, Dim(c_.hidden)});
     Value x = norm(word + type + position, "embeddings.LayerNorm");
-    const Value allowed = reshape(emitScalar(ScalarOp::Ne, {mask, literal(mask, 0)}), {batch, Dim(1), Dim(1), seq});
+    const Value allowed =
+        reshape(emitScalar(ScalarOp::Ne, {mask, literal(mask, 0)}), {batch, Dim(1), Dim(1), seq});
     const Dim heads(c_.heads), size(c_.hidden / c_.heads);
     for (int64_t l = 0; l < c_.layers && !b_.failed() && !missing_; ++l) {
       const std::string p = "encoder.layer." + std::to_string(l) + ".";
       b_.setContext(p + "attention", "");
       auto split = [&](const char* name) {
-        return transpose(reshape(dense(x, p + "attention.self." + name, c_.hidden, c_.hidden), {batch, seq, heads, size}), {0, 2, 1, 3});
+        return transpose(reshape(dense(x, p + "attention.self." + name, c_.hidden, c_.hidden),
+                                 {batch, seq, heads, size}),
+                         {0, 2, 1, 3});
       };
       const Value q = split("query"), k = split("key"), v = split("value");
       const Value a = b_.emit(OpKind::Attention, {q, k, v, allowed}, Attrs::of(AttentionAttrs{}));
       const Value joined = reshape(transpose(a, {0, 2, 1, 3}), {batch, seq, Dim(c_.hidden)});
-      x = norm(dense(joined, p + "attention.output.dense", c_.hidden, c_.hidden) + x, p + "attention.output.LayerNorm");
+      x = norm(dense(joined, p + "attention.output.dense", c_.hidden, c_.hidden) + x,
+               p + "attention.output.LayerNorm");
       b_.setContext(p + "feed_forward", "");
       const Value h = activate(dense(x, p + "intermediate.dense", c_.intermediate, c_.hidden));
-      x = norm(dense(h, p + "output.dense", c_.hidden, c_.intermediate) + x, p + "output.LayerNorm");
+      x = norm(dense(h, p + "output.dense", c_.hidden, c_.intermediate) + x,
+               p + "output.LayerNorm");
     }
     b_.setContext({}, {});
     if (missing_) return std::move(*missing_);
@@ -84,10 +99,13 @@ class BertBuilder {
     } else {
       const Value m = reshape(convert(mask, t), {batch, seq, Dim(1)});
       const Value sum = reduce(x * m, ReduceKind::Sum, {1}, KeepDims::No);
-      const Value count = emitScalar(ScalarOp::Max, {reduce(m, ReduceKind::Sum, {1}, KeepDims::No), literal(x, 1e-9)});
+      const Value count = emitScalar(
+          ScalarOp::Max, {reduce(m, ReduceKind::Sum, {1}, KeepDims::No), literal(x, 1e-9)});
       const Value mean = sum / count;
-      const Value length = emitScalar(ScalarOp::Sqrt, {reduce(mean * mean, ReduceKind::Sum, {1}, KeepDims::Yes)});
-      b_.output("sentence_embedding", mean / emitScalar(ScalarOp::Max, {length, literal(length, 1e-12)}));
+      const Value length =
+          emitScalar(ScalarOp::Sqrt, {reduce(mean * mean, ReduceKind::Sum, {1}, KeepDims::Yes)});
+      b_.output("sentence_embedding",
+                mean / emitScalar(ScalarOp::Max, {length, literal(length, 1e-12)}));
     }
     return std::move(b_).finish();
   }
@@ -97,13 +115,16 @@ class BertBuilder {
     const SafetensorsEntry* e = weights_.find(name);
     if (!e) e = weights_.find("bert." + name);
     if (!e) {
-      if (!missing_) missing_ = std::make_unique<Error>(Errc::NotFound, "model.safetensors has no tensor '" + name + "'");
+      if (!missing_)
+        missing_ = std::make_unique<Error>(Errc::NotFound,
+                                           "model.safetensors has no tensor '" + name + "'");
       return b_.constant(Literal::scalar(DType::F32, 0));
     }
     if (e->shape != shape || !isFloat(e->dtype)) {
       if (!missing_)
-        missing_ = std::make_unique<Error>(Errc::BadFile, "tensor '" + e->name + "' has type " + std::string(rlx::name(e->dtype)) + toText(e->shape) +
-                                                              ", config.json asks for f32" + toText(shape));
+        missing_ = std::make_unique<Error>(
+            Errc::BadFile, "tensor '" + e->name + "' has type " + std::string(rlx::name(e->dtype)) +
+                               toText(e->shape) + ", config.json asks for f32" + toText(shape));
       return b_.constant(Literal::scalar(DType::F32, 0));
     }
     Literal v;
@@ -111,16 +132,20 @@ class BertBuilder {
     return convert(b_.constant(std::move(v), name), DType::F32);
   }
   Value dense(Value x, const std::string& name, int64_t out, int64_t in) {
-    return linear(x, weight(name + ".weight", {out, in}), weight(name + ".bias", {out}), TransposeWeight::Yes);
+    return linear(x, weight(name + ".weight", {out, in}), weight(name + ".bias", {out}),
+                  TransposeWeight::Yes);
   }
   Value norm(Value x, const std::string& name) {
-    return layerNorm(x, weight(name + ".weight", {c_.hidden}), weight(name + ".bias", {c_.hidden}), -1, c_.epsilon);
+    return layerNorm(x, weight(name + ".weight", {c_.hidden}), weight(name + ".bias", {c_.hidden}),
+                     -1, c_.epsilon);
   }
   Value activate(Value x) {
     if (c_.activation == "gelu") return b_.emit(OpKind::Gelu, {x});
-    if (c_.activation == "gelu_new" || c_.activation == "gelu_pytorch_tanh") return b_.emit(OpKind::GeluTanh, {x});
+    if (c_.activation == "gelu_new" || c_.activation == "gelu_pytorch_tanh")
+      return b_.emit(OpKind::GeluTanh, {x});
     if (c_.activation == "relu") return b_.emit(OpKind::Relu, {x});
-    b_.fail(Error(Errc::Unsupported, "config.json: hidden_act '" + c_.activation + "'; gelu, gelu_new and relu can be loaded"));
+    b_.fail(Error(Errc::Unsupported, "config.json: hidden_act '" + c_.activation +
+                                         "'; gelu, gelu_new and relu can be loaded"));
     return x;
   }
 
@@ -132,7 +157,9 @@ class BertBuilder {
 
 }  // namespace
 
-bool isBertFolder(const std::string& folder) { return static_cast<bool>(readConfig(folder)); }
+bool isBertFolder(const std::string& folder) {
+  return static_cast<bool>(readConfig(folder));
+}
 
 Result<Graph> loadBert(const std::string& folder, BertHead head) {
   auto built = [&]() -> Result<Graph> {

@@ -8,8 +8,9 @@
 namespace rlx {
 
 // Inputs input_ids, attention_mask, token_type_ids: i64[batch, seq]. Output last_hidden_state:
-// f32[batch, seq, hidden]; with `sentence`, sentence_embedding: f32[batch, hidden] instead, the mean over
-// unmasked tokens, divided by its L2 norm (sentence-transformers' mean pooling and normalisation).
+// f32[batch, seq, hidden]; with `sentence`, sentence_embedding: f32[batch, hidden] instead, the
+// mean over unmasked tokens, divided by its L2 norm (sentence-transformers' mean pooling and
+// normalisation).
 enum class BertHead : uint8_t { HiddenState, Sentence };
 Result<Graph> loadBert(const std::string& folder, BertHead head);
 

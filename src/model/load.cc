@@ -17,7 +17,8 @@ Result<Graph> loadModel(const std::string& path) {
     case PathKind::Folder:
       if (pathKind(joinPath(path, "config.json")) == PathKind::File)
         return loadBert(path, BertHead::HiddenState);
-      return Error(Errc::BadFile, path + ": a model folder needs config.json and model.safetensors");
+      return Error(Errc::BadFile,
+                   path + ": a model folder needs config.json and model.safetensors");
     case PathKind::File: break;
   }
   auto loaded = [&]() -> Result<Graph> {

@@ -11,19 +11,19 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kir/kernel.h"
 #include "kir/caps.h"
+#include "kir/kernel.h"
 
 namespace rlx {
 
 // A compiled kernel before it is loaded: text in the backend's dialect, or machine code, or both.
 struct Code {
-  std::string kernel;                // entry point
-  std::string text;                  // source that a person reads; may be empty
-  std::vector<std::byte> binary;     // SPIR-V words, machine code, ...
+  std::string kernel;             // entry point
+  std::string text;               // source that a person reads; may be empty
+  std::vector<std::byte> binary;  // SPIR-V words, machine code, ...
   std::array<int32_t, 3> block{1, 1, 1};
-  uint32_t globals = 0;              // buffers to bind
-  uint32_t params = 0;               // I32 parameters
+  uint32_t globals = 0;  // buffers to bind
+  uint32_t params = 0;   // I32 parameters
 };
 
 using BufferId = uint32_t;  // of one device; 0 is none
@@ -70,9 +70,9 @@ struct DeviceReport {
 };
 
 struct OpenOptions {
-  int32_t threads = 0;  // 0: what cgroup and affinity allow
-  std::string cacheDir; // pipeline caches; empty: none
-  int32_t index = 0;    // which device of the kind
+  int32_t threads = 0;   // 0: what cgroup and affinity allow
+  std::string cacheDir;  // pipeline caches; empty: none
+  int32_t index = 0;     // which device of the kind
 };
 
 struct NativeKernel;  // schedule/native.h
@@ -88,8 +88,8 @@ struct Backend {
   // Legal kernel to code. Fails with Unsupported and the reason.
   Result<Code> (*emit)(const kir::Kernel&, const Caps&);
   std::span<const NativeKernel> (*natives)() = nullptr;
-  // A backend that takes whole graphs instead of kernels (the reference interpreter). Inputs and results
-  // in port order. Then open and emit are null.
+  // A backend that takes whole graphs instead of kernels (the reference interpreter). Inputs and
+  // results in port order. Then open and emit are null.
   Result<std::vector<RefTensor>> (*runGraph)(const Graph&, std::span<const RefTensor>) = nullptr;
 };
 

@@ -25,18 +25,20 @@ std::string nodeTypes(const Graph& g, const Node& n) {
   std::string t;
   for (const ValueId v : n.inputs) t += (t.empty() ? "" : ", ") + (v ? text(g.type(v)) : "_");
   t += " -> ";
-  for (std::size_t k = 0; k < n.results.size(); ++k) t += (k ? ", " : "") + text(g.type(n.results[k]));
+  for (std::size_t k = 0; k < n.results.size(); ++k)
+    t += (k ? ", " : "") + text(g.type(n.results[k]));
   return t;
 }
 
-// Whether the op's own lowering is legal on the device: lowers the node alone and emits its kernels.
+// Whether the op's own lowering is legal on the device: lowers the node alone and emits its
+// kernels.
 Status tryCommon(const Graph& g, const Node& n, const Backend& backend, const Caps& caps) {
   const OpDef& d = opDef(n.op);
   for (const auto* values : {&n.inputs, &n.results})
     for (const ValueId v : *values)
       if (v && !canStore(caps, g.type(v).dtype))
-        return Error(Errc::Unsupported, "the device has no storage of dtype " +
-                                            std::string(name(g.type(v).dtype)));
+        return Error(Errc::Unsupported,
+                     "the device has no storage of dtype " + std::string(name(g.type(v).dtype)));
   if (!d.element && !d.fold && !d.scanStep)
     return Error(Errc::Unsupported, "the op has no kernel lowering");
   Builder b("probe", Stage::Primitive);
@@ -58,7 +60,8 @@ Status tryCommon(const Graph& g, const Node& n, const Backend& backend, const Ca
 class Probes {
  public:
   std::string check(const Graph& g, const Node& n, const Backend& backend, const Caps& caps) {
-    std::string key = std::string(backend.name) + "|" + std::string(name(n.op)) + n.attrs.text() + nodeTypes(g, n);
+    std::string key = std::string(backend.name) + "|" + std::string(name(n.op)) + n.attrs.text() +
+                      nodeTypes(g, n);
     key += "|" + std::to_string(caps.arithmetic) + "," + std::to_string(caps.storage);
     {
       const std::lock_guard lock(mutex_);
@@ -180,7 +183,8 @@ void printDecision(const Decision& d, int depth, std::string& out) {
   if (!d.node.empty() && depth == 0) out += "  @" + d.node;
   out += "\n";
   if (d.path == DispatchClass::Fail)
-    for (const std::string& r : d.reasons) out += "  " + std::string(static_cast<std::size_t>(depth) * 2 + 4, ' ') + r + "\n";
+    for (const std::string& r : d.reasons)
+      out += "  " + std::string(static_cast<std::size_t>(depth) * 2 + 4, ' ') + r + "\n";
   for (const Decision& p : d.parts) printDecision(p, depth + 1, out);
 }
 
@@ -213,8 +217,8 @@ int64_t DispatchReport::count(DispatchClass c) const {
 
 std::string DispatchReport::summary() const {
   std::string s;
-  for (const DispatchClass c : {DispatchClass::Native, DispatchClass::CommonIr, DispatchClass::Rewritten,
-                                DispatchClass::Host, DispatchClass::Fail})
+  for (const DispatchClass c : {DispatchClass::Native, DispatchClass::CommonIr,
+                                DispatchClass::Rewritten, DispatchClass::Host, DispatchClass::Fail})
     s += (s.empty() ? "" : ", ") + std::to_string(count(c)) + " " + std::string(spelling(c));
   if (!waived.empty()) {
     s += "; host placement waived for";
@@ -232,8 +236,8 @@ std::string DispatchReport::text() const {
 std::string DispatchReport::json() const {
   nlohmann::json j{{"device", device}, {"nodes", nlohmann::json::array()}, {"waived", waived}};
   for (const Decision& d : nodes) j["nodes"].push_back(toJson(d));
-  for (const DispatchClass c : {DispatchClass::Native, DispatchClass::CommonIr, DispatchClass::Rewritten,
-                                DispatchClass::Host, DispatchClass::Fail})
+  for (const DispatchClass c : {DispatchClass::Native, DispatchClass::CommonIr,
+                                DispatchClass::Rewritten, DispatchClass::Host, DispatchClass::Fail})
     j["summary"][std::string(spelling(c))] = count(c);
   return j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

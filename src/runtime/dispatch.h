@@ -1,5 +1,6 @@
-// The dispatch contract, derived from code: for each node of a model and a device, native, common-IR,
-// rewritten into ops that are, host where the user waived it, or fail with the chain of reasons.
+// The dispatch contract, derived from code: for each node of a model and a device, native,
+// common-IR, rewritten into ops that are, host where the user waived it, or fail with the chain of
+// reasons.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,9 +18,9 @@ std::string_view spelling(DispatchClass c);  // "native", "common-IR", "rewritte
 struct Decision {
   DispatchClass path = DispatchClass::Fail;
   std::string op, node, location, type;
-  std::string kernel;               // the native kernel
-  std::vector<std::string> reasons; // why earlier classes did not apply; on Fail: the whole chain
-  std::vector<Decision> parts;      // of a rewrite
+  std::string kernel;                // the native kernel
+  std::vector<std::string> reasons;  // why earlier classes did not apply; on Fail: the whole chain
+  std::vector<Decision> parts;       // of a rewrite
 };
 
 struct DispatchReport {

@@ -27,7 +27,9 @@ double now() {
       .count();
 }
 
-std::string shapeText(const std::vector<int64_t>& s) { return text(Shape(s.begin(), s.end())); }
+std::string shapeText(const std::vector<int64_t>& s) {
+  return text(Shape(s.begin(), s.end()));
+}
 
 }  // namespace
 
@@ -55,9 +57,9 @@ struct Executable::State {
   Program program;
   DispatchReport report;
   ExecutableStats stats;
-  std::vector<KernelId> kernels;           // by step
-  std::vector<BufferId> fixed;             // by program buffer: constants, inputs, outputs
-  std::vector<int64_t> fixedBytes;         // allocated
+  std::vector<KernelId> kernels;    // by step
+  std::vector<BufferId> fixed;      // by program buffer: constants, inputs, outputs
+  std::vector<int64_t> fixedBytes;  // allocated
   BufferId arena = 0;
   int64_t arenaBytes = 0;
   std::vector<std::unique_ptr<CallPlan>> plans;
@@ -107,16 +109,19 @@ Result<std::vector<const Tensor*>> Executable::State::match(
   }
   for (std::size_t k = 0; k < out.size(); ++k)
     if (!out[k])
-      return Error(Errc::InputName, "input '" + model.inputs[k].name + "' is missing; the program needs: " + known());
+      return Error(Errc::InputName, "input '" + model.inputs[k].name +
+                                        "' is missing; the program needs: " + known());
   for (std::size_t k = 0; k < out.size(); ++k) {
     const Tensor& t = *out[k];
     int64_t n = 1;
     for (const int64_t e : t.shape)
       if (e < 0 || __builtin_mul_overflow(n, e, &n))
-        return Error(Errc::InputType, "input '" + model.inputs[k].name + "' has impossible shape " + shapeText(t.shape));
+        return Error(Errc::InputType, "input '" + model.inputs[k].name + "' has impossible shape " +
+                                          shapeText(t.shape));
     if (static_cast<int64_t>(t.bytes.size()) != storageBytes(t.dtype, n))
-      return Error(Errc::InputType, "input '" + model.inputs[k].name + "' has " + std::to_string(t.bytes.size()) +
-                                        " bytes for shape " + shapeText(t.shape));
+      return Error(Errc::InputType, "input '" + model.inputs[k].name + "' has " +
+                                        std::to_string(t.bytes.size()) + " bytes for shape " +
+                                        shapeText(t.shape));
   }
   return out;
 }
@@ -127,7 +132,8 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
   RLX_TRY(Bindings bindings, bindInputs(model, types));
   for (std::size_t k = 0; k < plans.size(); ++k)
     if (plans[k]->bindings == bindings) {
-      std::rotate(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(k), plans.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+      std::rotate(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(k),
+                  plans.begin() + static_cast<std::ptrdiff_t>(k) + 1);
       return plans[0].get();
     }
   RLX_OK(checkExtents(program.graph, bindings));
@@ -162,7 +168,8 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
       for (const Dim& d : s.params) {
         RLX_TRY(const int64_t v, d.evaluate(c->bindings));
         if (v < INT32_MIN || v > INT32_MAX)
-          return Error(Errc::Unsupported, "size " + d.text() + " = " + std::to_string(v) + " is beyond 2^31");
+          return Error(Errc::Unsupported,
+                       "size " + d.text() + " = " + std::to_string(v) + " is beyond 2^31");
         p.params.push_back(static_cast<int32_t>(v));
       }
     }
@@ -171,7 +178,9 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
   for (const Port& p : program.graph.outputs) {
     RLX_TRY(std::vector<int64_t> shape, concrete(program.graph.type(p.value).shape));
     for (const int64_t e : shape)
-      if (e < 0) return Error(Errc::InputType, "output '" + p.name + "' would have shape " + shapeText(shape));
+      if (e < 0)
+        return Error(Errc::InputType,
+                     "output '" + p.name + "' would have shape " + shapeText(shape));
     c->outputShapes.push_back(std::move(shape));
   }
   ++stats.plans;
@@ -206,7 +215,8 @@ Status Executable::State::runStep(CallPlan& c, std::size_t s) {
   if (device->caps().unifiedMemory) {
     for (std::size_t k = 0; k < call.operands.size(); ++k) {
       const BufferSlice in = slice(c, step.buffers[k]);
-      call.operands[k].data = device->hostPointer(in.buffer) + in.offset + p.offsets[k] * bytes(step.views[k].dtype);
+      call.operands[k].data =
+          device->hostPointer(in.buffer) + in.offset + p.offsets[k] * bytes(step.views[k].dtype);
     }
     call.result.data = device->hostPointer(out.buffer) + out.offset;
     return step.program->run(call);
@@ -273,19 +283,23 @@ Result<std::vector<NamedTensor>> Executable::State::run(
   stats.peakBytes = std::max(stats.peakBytes, total + arenaBytes);
   for (std::size_t b = 0; b < program.buffers.size(); ++b)
     if (program.buffers[b].kind == BufferKind::Input)
-      RLX_OK(device->upload(fixed[b], 0, in[static_cast<std::size_t>(program.buffers[b].port)]->bytes));
+      RLX_OK(device->upload(fixed[b], 0,
+                            in[static_cast<std::size_t>(program.buffers[b].port)]->bytes));
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const double start = times ? now() : 0;
     if (auto r = runStep(*c, s); !r)
-      return std::move(r).error().note("in step " + std::to_string(s) + ", " + program.steps[s].label);
+      return std::move(r).error().note("in step " + std::to_string(s) + ", " +
+                                       program.steps[s].label);
     if (times) {
       RLX_OK(device->synchronize());
       StepTime t;
       t.label = program.steps[s].label;
       t.ms = now() - start;
-      for (const uint32_t b : program.steps[s].buffers) t.bytes += static_cast<double>(c->memory.bytes[b]);
+      for (const uint32_t b : program.steps[s].buffers)
+        t.bytes += static_cast<double>(c->memory.bytes[b]);
       if (!program.steps[s].native) {
-        const kir::Cost k = kir::cost(program.steps[s].kernel, c->steps[s].grid, c->steps[s].params);
+        const kir::Cost k =
+            kir::cost(program.steps[s].kernel, c->steps[s].grid, c->steps[s].params);
         t.flops = k.flops;
       } else {
         double n = 2;
@@ -345,11 +359,21 @@ Result<std::vector<std::pair<ValueId, Tensor>>> Executable::runAll(
   RLX_OK(state_->run(inputs, nullptr, &all));
   return all;
 }
-const Graph& Executable::model() const { return state_->model; }
-const Program& Executable::program() const { return state_->program; }
-const DispatchReport& Executable::explain() const { return state_->report; }
-const ExecutableStats& Executable::stats() const { return state_->stats; }
-const std::string& Executable::deviceDescription() const { return state_->description; }
+const Graph& Executable::model() const {
+  return state_->model;
+}
+const Program& Executable::program() const {
+  return state_->program;
+}
+const DispatchReport& Executable::explain() const {
+  return state_->report;
+}
+const ExecutableStats& Executable::stats() const {
+  return state_->stats;
+}
+const std::string& Executable::deviceDescription() const {
+  return state_->description;
+}
 
 Result<const Backend*> findBackend(std::string_view device) {
   std::string names;
@@ -357,10 +381,12 @@ Result<const Backend*> findBackend(std::string_view device) {
     if (b->name == device) return b;
     names += (names.empty() ? "" : ", ") + std::string(b->name);
   }
-  return Error(Errc::DeviceUnavailable, "this build has no device '" + std::string(device) + "'; it has: " + names);
+  return Error(Errc::DeviceUnavailable,
+               "this build has no device '" + std::string(device) + "'; it has: " + names);
 }
 
-static Result<std::pair<const Backend*, std::unique_ptr<Device>>> openDevice(const CompileOptions& o) {
+static Result<std::pair<const Backend*, std::unique_ptr<Device>>> openDevice(
+    const CompileOptions& o) {
   RLX_TRY(const Backend* const backend, findBackend(o.device));
   std::unique_ptr<Device> device;
   if (!backend->runGraph) {
@@ -415,7 +441,8 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
     return Executable(std::move(s));
   }
   RLX_TRY(Graph primitive, simplify(d.graph));
-  const std::vector<const NativeKernel*> natives = chooseNatives(primitive, *s->backend, caps, options);
+  const std::vector<const NativeKernel*> natives =
+      chooseNatives(primitive, *s->backend, caps, options);
   RLX_TRY(s->program, schedule(std::move(primitive), caps, natives));
   // One load per distinct kernel: transformer layers share theirs.
   std::unordered_map<std::string, KernelId> loaded;

@@ -1,4 +1,5 @@
-// Compile a graph for a device, and run it. `Graph -> Program -> Code -> Executable` is the one road.
+// Compile a graph for a device, and run it. `Graph -> Program -> Code -> Executable` is the one
+// road.
 #pragma once
 #include <memory>
 #include <string>
@@ -23,14 +24,14 @@ struct NamedTensor {
 // Counters of an executable, for `bench`, `explain` and metrics.
 struct ExecutableStats {
   double compileMs = 0;
-  int64_t kernels = 0;         // distinct kernels loaded
+  int64_t kernels = 0;  // distinct kernels loaded
   int64_t steps = 0;
   int64_t runs = 0;
-  int64_t plans = 0;           // memory plans made: one per set of symbol values
-  int64_t recompiles = 0;      // always 0 for symbolic programs
-  int64_t constantBytes = 0;   // on the device
-  int64_t arenaBytes = 0;      // of the last run
-  int64_t peakBytes = 0;       // constants, arena, inputs and outputs, of the largest run
+  int64_t plans = 0;          // memory plans made: one per set of symbol values
+  int64_t recompiles = 0;     // always 0 for symbolic programs
+  int64_t constantBytes = 0;  // on the device
+  int64_t arenaBytes = 0;     // of the last run
+  int64_t peakBytes = 0;      // constants, arena, inputs and outputs, of the largest run
 };
 
 struct StepTime {
@@ -45,8 +46,8 @@ class Executable {
   Executable& operator=(Executable&&) noexcept;
   ~Executable();
 
-  // Inputs by name, in any order; all of them and no others. Results in output order. Errors name the
-  // input, the expected and the given type. One caller at a time.
+  // Inputs by name, in any order; all of them and no others. Results in output order. Errors name
+  // the input, the expected and the given type. One caller at a time.
   Result<std::vector<NamedTensor>> run(const std::vector<NamedTensor>& inputs);
   // The same with the time of every step; steps are synchronised one by one.
   Result<std::vector<NamedTensor>> profile(const std::vector<NamedTensor>& inputs,
@@ -55,7 +56,7 @@ class Executable {
   // returns every one of them by value id of `graph()`. For `rlx compare`.
   Result<std::vector<std::pair<ValueId, Tensor>>> runAll(const std::vector<NamedTensor>& inputs);
 
-  const Graph& model() const;    // as compiled: model level
+  const Graph& model() const;  // as compiled: model level
   const Program& program() const;
   const DispatchReport& explain() const;
   const ExecutableStats& stats() const;

@@ -10,7 +10,8 @@ namespace {
 class HostProgram final : public NativeProgram {
  public:
   HostProgram(const Graph& g, const Node& n) : op_(n.op), attrs_(n.attrs) {
-    for (const ValueId v : n.inputs) types_.push_back(v ? g.type(v).dtype : DType::F32), present_.push_back(static_cast<bool>(v));
+    for (const ValueId v : n.inputs)
+      types_.push_back(v ? g.type(v).dtype : DType::F32), present_.push_back(static_cast<bool>(v));
     result_ = g.type(n.results[0]).dtype;
   }
   Status run(const NativeCall& call) override {
@@ -25,7 +26,8 @@ class HostProgram final : public NativeProgram {
       }
       const NativeTensor& t = call.operands[next++];
       // Gather the strided view into a dense copy.
-      std::vector<std::byte> dense(static_cast<std::size_t>(storageBytes(types_[k], product(t.shape))));
+      std::vector<std::byte> dense(
+          static_cast<std::size_t>(storageBytes(types_[k], product(t.shape))));
       const auto size = static_cast<std::size_t>(bytes(types_[k]));
       std::vector<int64_t> at(t.shape.size(), 0);
       if (!dense.empty()) {
@@ -79,6 +81,8 @@ constinit const NativeKernel kHost{OpKind::Input, "host reference", &accepts, &m
 
 }  // namespace
 
-const NativeKernel& hostKernel() { return kHost; }
+const NativeKernel& hostKernel() {
+  return kHost;
+}
 
 }  // namespace rlx

@@ -1,4 +1,5 @@
-// What a caller may ask of a compilation. One struct: the command line, the C++ face and the C ABI fill it.
+// What a caller may ask of a compilation. One struct: the command line, the C++ face and the C ABI
+// fill it.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// The backends of this build, in the order of the RLX_BACKENDS option. Generated; see cmake/rlx.cmake.
+// The backends of this build, in the order of the RLX_BACKENDS option. Generated; see
+// cmake/rlx.cmake.
 #pragma once
 #include <span>
 

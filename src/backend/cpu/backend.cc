@@ -70,7 +70,8 @@ class CpuDevice final : public Device {
   }
   Status launch(KernelId kernel, std::array<int64_t, 3> grid, std::span<const BufferSlice> globals,
                 std::span<const int32_t> params) override {
-    if (kernel == 0 || kernel > kernels_.size()) return Error(Errc::Internal, "cpu: no kernel " + std::to_string(kernel));
+    if (kernel == 0 || kernel > kernels_.size())
+      return Error(Errc::Internal, "cpu: no kernel " + std::to_string(kernel));
     const int64_t groups = grid[0] * grid[1] * grid[2];
     if (groups <= 0) return Ok{};
     std::vector<std::byte*> pointers;
@@ -84,10 +85,12 @@ class CpuDevice final : public Device {
       fn(pointers.data(), params.data(), grid.data(), 0, groups);
       return Ok{};
     }
-    // A few chunks per thread: a late thread is helped, and a chunk stays long enough to pay for it.
+    // A few chunks per thread: a late thread is helped, and a chunk stays long enough to pay for
+    // it.
     const int64_t chunks = std::min<int64_t>(groups, int64_t{caps_.threads} * 4);
     ThreadPool::parallelFor(caps_.threads, chunks, [&](int64_t begin, int64_t end) {
-      fn(pointers.data(), params.data(), grid.data(), groups * begin / chunks, groups * end / chunks);
+      fn(pointers.data(), params.data(), grid.data(), groups * begin / chunks,
+         groups * end / chunks);
     });
     return Ok{};
   }
@@ -106,8 +109,9 @@ class CpuDevice final : public Device {
   Result<std::byte*> range(BufferId buffer, int64_t offset, int64_t bytes) {
     const auto at = buffers_.find(buffer);
     if (at == buffers_.end() || offset < 0 || bytes < 0 || bytes > at->second.bytes - offset)
-      return Error(Errc::Internal, "cpu: bytes " + std::to_string(offset) + " + " + std::to_string(bytes) +
-                                       " outside buffer " + std::to_string(buffer));
+      return Error(Errc::Internal, "cpu: bytes " + std::to_string(offset) + " + " +
+                                       std::to_string(bytes) + " outside buffer " +
+                                       std::to_string(buffer));
     return at->second.data + offset;
   }
 
@@ -121,10 +125,12 @@ class CpuDevice final : public Device {
 
 Caps capsFor(int threads, int vectorBits) {
   Caps c;
-  for (const DType t : {DType::F64, DType::F32, DType::I64, DType::I32, DType::U64, DType::U32, DType::Bool})
+  for (const DType t :
+       {DType::F64, DType::F32, DType::I64, DType::I32, DType::U64, DType::U32, DType::Bool})
     c.arithmetic |= bit(t);
   c.storage = c.arithmetic;
-  for (const DType t : {DType::F16, DType::BF16, DType::I8, DType::I16, DType::U8, DType::U16}) c.storage |= bit(t);
+  for (const DType t : {DType::F16, DType::BF16, DType::I8, DType::I16, DType::U8, DType::U16})
+    c.storage |= bit(t);
   c.maxGrid = {INT64_MAX, INT64_MAX, INT64_MAX};
   c.maxBindings = 1024;
   c.unifiedMemory = true;
@@ -136,13 +142,14 @@ Caps capsFor(int threads, int vectorBits) {
 std::string cpuName() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);)
-    if (line.rfind("model name", 0) == 0 && line.find(':') != line.npos) return line.substr(line.find(':') + 2);
+    if (line.rfind("model name", 0) == 0 && line.find(':') != line.npos)
+      return line.substr(line.find(':') + 2);
   return "x86-64";
 }
 
 std::string describe(IsaLevel isa, int threads) {
-  return cpuName() + ", " + (isa == IsaLevel::Avx512 ? "AVX-512" : "AVX2") + ", " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads");
+  return cpuName() + ", " + (isa == IsaLevel::Avx512 ? "AVX-512" : "AVX2") + ", " +
+         std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 DeviceReport probe() {

@@ -37,7 +37,9 @@ class Generator : public Xbyak::CodeGenerator {
       for (int i = 0; i < rows; ++i) {
         const Xbyak::Reg64 base = i < 3 ? pa : i < 6 ? pa3 : pa6;
         const int m = i % 3;
-        const Xbyak::RegExp at = m == 0 ? Xbyak::RegExp(base) : m == 1 ? base + row : base + row * 2;
+        const Xbyak::RegExp at = m == 0   ? Xbyak::RegExp(base)
+                                 : m == 1 ? base + row
+                                          : base + row * 2;
         broadcast(a, at);
         for (int j = 0; j < vectors; ++j) fma(acc(i, j), a, b(j));
       }
@@ -113,13 +115,19 @@ struct GemmKernelFactory {
       for (int v = 0; v < kMaxVectors; ++v) {
         Generator g(r + 1, v + 1, wide);
         if (Xbyak::GetError() != Xbyak::ERR_NONE)
-          return Error(Errc::Internal, std::string("micro-kernel generation: ") + Xbyak::ConvertErrorToString(Xbyak::GetError()));
-        RLX_TRY(k.memory_[r][v], ExecutableMemory::create({reinterpret_cast<const std::byte*>(g.getCode()), g.getSize()}));
-        k.kernels_[r][v] = reinterpret_cast<GemmFn>(reinterpret_cast<void*>(k.memory_[r][v].entry()));
+          return Error(Errc::Internal, std::string("micro-kernel generation: ") +
+                                           Xbyak::ConvertErrorToString(Xbyak::GetError()));
+        RLX_TRY(k.memory_[r][v],
+                ExecutableMemory::create(
+                    {reinterpret_cast<const std::byte*>(g.getCode()), g.getSize()}));
+        k.kernels_[r][v] =
+            reinterpret_cast<GemmFn>(reinterpret_cast<void*>(k.memory_[r][v].entry()));
       }
     return Ok{};
   }
-  static std::unique_ptr<GemmKernels> create() { return std::unique_ptr<GemmKernels>(new GemmKernels()); }
+  static std::unique_ptr<GemmKernels> create() {
+    return std::unique_ptr<GemmKernels>(new GemmKernels());
+  }
 };
 
 Result<const GemmKernels*> GemmKernels::get(IsaLevel isa) {

@@ -1,5 +1,6 @@
 // Generated f32 contraction micro-kernels: an MR x NR tile of C = A * B with B packed in NR-column
-// panels. Machine code, because intrinsics leave register allocation of the accumulators to the compiler.
+// panels. Machine code, because intrinsics leave register allocation of the accumulators to the
+// compiler.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,8 +28,8 @@ inline constexpr int kMaxVectors = 3;  // vectors across a panel
 class GemmKernels {
  public:
   static Result<const GemmKernels*> get(IsaLevel isa);
-  int rows() const { return rows_; }        // MR
-  int lanes() const { return lanes_; }      // floats per vector; NR = lanes * vectors
+  int rows() const { return rows_; }    // MR
+  int lanes() const { return lanes_; }  // floats per vector; NR = lanes * vectors
   GemmFn kernel(int rows, int vectors) const { return kernels_[rows - 1][vectors - 1]; }
 
  private:

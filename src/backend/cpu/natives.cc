@@ -18,10 +18,12 @@ struct DotAxes {
   std::vector<int64_t> lhsFree, rhsFree;
 };
 
-std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& a,
+                              const std::vector<int64_t>& b) {
   std::vector<int64_t> out;
   for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
-    if (std::find(a.begin(), a.end(), k) == a.end() && std::find(b.begin(), b.end(), k) == b.end()) out.push_back(k);
+    if (std::find(a.begin(), a.end(), k) == a.end() && std::find(b.begin(), b.end(), k) == b.end())
+      out.push_back(k);
   return out;
 }
 
@@ -45,13 +47,14 @@ Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes) {
   }
   // The last axis of extent above 1 carries the stride.
   for (const int64_t k : axes)
-    if (t.shape[static_cast<std::size_t>(k)] != 1) a.stride = t.strides[static_cast<std::size_t>(k)];
+    if (t.shape[static_cast<std::size_t>(k)] != 1)
+      a.stride = t.strides[static_cast<std::size_t>(k)];
   return a;
 }
 
 // Packs columns [first, first + width) of a [k, n] matrix into panels of `nr` columns.
-void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width, int64_t nr,
-               float* to) {
+void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width,
+               int64_t nr, float* to) {
   if (colStride == 1) {
     for (int64_t p = 0; p < k; ++p, to += nr) {
       std::memcpy(to, b + p * rowStride, static_cast<std::size_t>(width) * 4);
@@ -88,9 +91,11 @@ class DotProgram final : public NativeProgram {
     d->kernels_ = kernels;
     d->attrs_ = q.get().attrs.as<DotAttrs>();
     const StridedView& rhs = q.operands[1];
-    d->axes_.lhsFree = freeAxes(q.operands[0].shape.size(), d->attrs_.lhsBatch, d->attrs_.lhsContract);
+    d->axes_.lhsFree =
+        freeAxes(q.operands[0].shape.size(), d->attrs_.lhsBatch, d->attrs_.lhsContract);
     d->axes_.rhsFree = freeAxes(rhs.shape.size(), d->attrs_.rhsBatch, d->attrs_.rhsContract);
-    d->constant_ = q.graph.definition(rhs.base).op == OpKind::Constant && d->attrs_.rhsBatch.empty();
+    d->constant_ =
+        q.graph.definition(rhs.base).op == OpKind::Constant && d->attrs_.rhsBatch.empty();
     return std::unique_ptr<NativeProgram>(std::move(d));
   }
 
@@ -111,7 +116,8 @@ class DotProgram final : public NativeProgram {
       p.aBatch.push_back(a.strides[ka]);
       p.batch *= a.shape[ka];
     }
-    for (const int64_t k : attrs_.rhsBatch) p.bBatch.push_back(b.strides[static_cast<std::size_t>(k)]);
+    for (const int64_t k : attrs_.rhsBatch)
+      p.bBatch.push_back(b.strides[static_cast<std::size_t>(k)]);
     if (p.m.extent == 0 || p.n.extent == 0 || p.batch == 0) return Ok{};
     if (p.ka.extent == 0) {
       std::memset(p.c, 0, static_cast<std::size_t>(p.batch * p.m.extent * p.n.extent) * 4);
@@ -196,7 +202,8 @@ class DotProgram final : public NativeProgram {
     block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, 128);
     const int64_t blocks = (p.m.extent + block - 1) / block;
     // Few row blocks: split the panels as well, in groups.
-    const int64_t groups = blocks >= threads ? 1 : std::min<int64_t>(p.panels, (threads + blocks - 1) / blocks);
+    const int64_t groups =
+        blocks >= threads ? 1 : std::min<int64_t>(p.panels, (threads + blocks - 1) / blocks);
     ThreadPool::parallelFor(threads, blocks * groups, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t r0 = t / groups * block, r1 = std::min(p.m.extent, r0 + block);
@@ -236,7 +243,8 @@ Status acceptsDot(const NativeQuery& q) {
   const Node& n = q.get();
   const auto& a = n.attrs.as<DotAttrs>();
   if (q.graph.type(n.results[0]).dtype != DType::F32)
-    return Error(Errc::Unsupported, "dtype " + std::string(name(q.graph.type(n.results[0]).dtype)) + ", takes f32");
+    return Error(Errc::Unsupported,
+                 "dtype " + std::string(name(q.graph.type(n.results[0]).dtype)) + ", takes f32");
   const StridedView &l = q.operands[0], &r = q.operands[1];
   if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
     return Error(Errc::Unsupported, "the free axes of the left are not one stride");
@@ -255,6 +263,8 @@ constinit const NativeKernel kNatives[] = {
 
 }  // namespace
 
-std::span<const NativeKernel> natives() { return kNatives; }
+std::span<const NativeKernel> natives() {
+  return kNatives;
+}
 
 }  // namespace rlx::cpu

@@ -1,0 +1,16 @@
+# Fails when LIBRARY defines a dynamic symbol that does not begin with rlx_.
+execute_process(COMMAND ${NM} --dynamic --defined-only --format=posix ${LIBRARY}
+  OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" lines "${symbols}")
+set(count 0)
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE " .*" "" symbol "${line}")
+  if(symbol MATCHES "^rlx_")
+    math(EXPR count "${count} + 1")
+  elseif(NOT symbol MATCHES "^RLX_")
+    message(SEND_ERROR "${LIBRARY} exports ${symbol}")
+  endif()
+endforeach()
+if(count EQUAL 0)
+  message(SEND_ERROR "${LIBRARY} exports nothing")
+endif()
