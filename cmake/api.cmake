@@ -23,8 +23,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/rlxConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/rlxConfig.cmake ${PROJECT_BINARY_DIR}/rlxConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rlx)
+file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/rlx.pc @ONLY CONTENT
-"prefix=@CMAKE_INSTALL_PREFIX@
+"prefix=\${pcfiledir}/@up@
 libdir=\${prefix}/@CMAKE_INSTALL_LIBDIR@
 includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
 
@@ -41,7 +42,7 @@ if(BUILD_TESTING)
   if(TARGET rlx_backend_cpu)
     set(device cpu)
   endif()
-  set(model ${PROJECT_SOURCE_DIR}/examples/classifier.rlx)
+  set(model ${PROJECT_SOURCE_DIR}/examples/models/tiny_classifier.rlx)
   add_executable(example_c_run examples/c/run.c)
   set_target_properties(example_c_run PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON)
   add_executable(example_cpp_run examples/cpp/run.cpp)
@@ -51,7 +52,7 @@ if(BUILD_TESTING)
   endforeach()
   add_test(NAME example.c.run COMMAND example_c_run ${model} ${device})
   add_test(NAME example.cpp.run COMMAND example_cpp_run ${model} ${device}
-    x=${PROJECT_SOURCE_DIR}/examples/x.npy)
+    x=${PROJECT_SOURCE_DIR}/examples/models/tiny_classifier_x.npy)
   add_test(NAME example.cpp.graph COMMAND example_cpp_graph ${device})
   # Only the C interface leaves the library.
   add_test(NAME api.symbols COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM}

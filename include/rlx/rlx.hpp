@@ -385,8 +385,13 @@ class Builder {
                   const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return input(name, dtype, shape, file, line);
   }
-  Value parameter(const std::string& name, const Tensor& value) { return constant(value, name); }
-  Value constant(const Tensor& value, const std::string& name = {}) {
+  Value parameter(const std::string& name, const Tensor& value, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+    return constant(value, name, file, line);
+  }
+  Value constant(const Tensor& value, const std::string& name = {},
+                 const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    at(file, line);
     return {handle(), rlx_builder_constant(handle(), name.c_str(), value.handle())};
   }
   // Any op by its name and attributes in the text form: op("reduce", {x}, "{kind=sum axes=[1]
@@ -431,8 +436,9 @@ inline Value emit(const char* op, std::initializer_list<Value> operands,
     if (!b) b = v.builder;
     ids.push_back(v.id);
   }
-  if (file)
-    rlx_builder_context(b, nullptr, (std::string(file) + ":" + std::to_string(line)).c_str());
+  // An operator cannot know its line: no place is better than the last one.
+  const std::string place = file ? std::string(file) + ":" + std::to_string(line) : std::string();
+  rlx_builder_context(b, nullptr, place.c_str());
   return {b, rlx_builder_emit(b, op, ids.data(), ids.size(), attributes.c_str())};
 }
 inline std::string list(const std::vector<int64_t>& v) {

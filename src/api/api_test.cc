@@ -197,7 +197,7 @@ TEST(CInterface, TheFirstErrorOfABuilderSticks) {
        101, "has extent -3"},
       {[](rlx_builder* b, uint32_t) { return rlx_builder_constant(b, "c", nullptr); }, 101, "NULL"},
       {[](rlx_builder* b, uint32_t) {
-         return rlx_builder_emit(b, "iota", nullptr, 0, "{dtype=i32 shape=[ghost] axis=0}");
+         return rlx_builder_emit(b, "iota", nullptr, 0, "{dtype=f32 shape=[ghost] axis=0}");
        },
        205, "symbol 'ghost' is in no input's type"},
   };

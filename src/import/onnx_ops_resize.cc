@@ -173,13 +173,14 @@ Status resizeWith(Call& c, const Options& o, std::size_t roiInput, std::size_t s
     RLX_TRY(roi, c.numbers(roiInput));
     if (roi.size() != 2 * axes.size()) return c.bad("roi of " + std::to_string(roi.size()));
   }
+  const std::string policy = c.attr("keep_aspect_ratio_policy", std::string_view("stretch"));
   std::vector<Axis> work;
   for (std::size_t k = 0; k < axes.size(); ++k) {
     const Dim n = extent(x, axes[k]);
     if (!scales.empty() && !(scales[k] > 0 && scales[k] < 1e9))
       return c.bad("scale " + std::to_string(scales[k]));
     Dim factor;
-    if (scales.empty() && divideExactly(sizes[k], n, &factor) && factor.isConst() &&
+    if (scales.empty() && policy == "stretch" && divideExactly(sizes[k], n, &factor) && factor.isConst() &&
         repeats(o, static_cast<double>(factor.value()))) {
       if (!factor.is(1)) x = repeat(x, axes[k], factor.value());
       continue;
@@ -208,16 +209,18 @@ Status resizeWith(Call& c, const Options& o, std::size_t roiInput, std::size_t s
                    std::to_string(a.scale));
     work.push_back(a);
   }
-  if (scales.empty()) keepAspect(c.attr("keep_aspect_ratio_policy", std::string_view("stretch")), work);
+  if (scales.empty()) keepAspect(policy, work);
   const DType type = x.dtype();
   std::vector<std::pair<Axis, std::vector<bool>>> masks;
+  std::reverse(work.begin(), work.end());  // innermost first, which rounding makes visible
   for (const Axis& a : work) {
     if (a.from == a.to && a.scale == 1 && roi.empty()) continue;
     if (a.to < 1 || a.to > kMaxExtent) return c.bad("result extent " + std::to_string(a.to));
     const Taps t = makeTaps(o, a);
     x = resizeAxis(x, a, t);
-    // Antialiased integers are rounded after every axis, others cut off at the end.
-    if (o.antialias && !isFloat(type)) x = convert(apply(ScalarOp::Round, x), type);
+    // Antialiased integers are rounded half up after every axis, others cut off at the end.
+    if (o.antialias && !isFloat(type))
+      x = convert(apply(ScalarOp::Floor, x + literal(x, 0.5)), type);
     if (std::find(t.outside.begin(), t.outside.end(), true) != t.outside.end())
       masks.emplace_back(a, t.outside);
   }
