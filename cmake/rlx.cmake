@@ -40,6 +40,8 @@ function(rlx_library target folder layer)
   if(tests AND BUILD_TESTING)
     string(REGEX REPLACE "^rlx_" "test_" test ${target})
     add_executable(${test} ${tests} ${fuzz})
+    # Test code is compiled for a short build, not for speed.
+    target_compile_options(${test} PRIVATE -O0)
     target_link_libraries(${test} PRIVATE ${target} GTest::gtest GTest::gtest_main)
     gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_TIMEOUT 60)
   endif()

@@ -19,7 +19,8 @@ std::string quoted(std::string_view name) { return "'" + shorten(name, 120) + "'
 
 std::span<const OpRow> (*const kFamilies[])() = {
     elementwiseOps, windowOps,      normalizationOps, reductionOps, movementOps, indexingOps,
-    contractionOps, quantizationOps, lossOps,          resizeOps,    controlOps,
+    contractionOps, quantizationOps, lossOps,          resizeOps,    visionOps,
+    signalOps,      trainingOps,     controlOps,
 };
 
 std::string opText(const NodeDef& n) {
@@ -53,10 +54,17 @@ bool foldable(const Graph& g, const Node& n) {
 }  // namespace
 
 const OpRow* findOp(std::string_view domain, std::string_view op) {
-  if (!domain.empty()) return nullptr;
   for (const auto family : kFamilies)
-    for (const OpRow& row : family())
-      if (row.name == op) return &row;
+    for (const OpRow& row : family()) {
+      std::string_view name = row.name;
+      if (!domain.empty()) {
+        if (!name.starts_with(domain)) continue;
+        name.remove_prefix(domain.size());
+        if (!name.starts_with("::")) continue;
+        name.remove_prefix(2);
+      }
+      if (name == op) return &row;
+    }
   return nullptr;
 }
 
@@ -360,7 +368,7 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
     wanted.clear();
     Status ran = done ? Status(Ok{}) : row->run(call);
     auto sticky = call.takeError();
-    if (ran && sticky) ran = std::move(*sticky);
+    if (sticky) ran = std::move(*sticky);
     if (builder.failed()) {
       Error e = builder.error()->clone();
       if (e.code() != Errc::TypeMismatch) return e;

@@ -102,7 +102,7 @@ class Call {
 
 using Handler = Status (*)(Call&);
 struct OpRow {
-  std::string_view name;
+  std::string_view name;  // with "domain::" before it outside the default domain
   Handler run;
   int minInputs = 1, maxInputs = 1;  // -1: any number
   int maxOutputs = 1;                // -1: any number
@@ -118,6 +118,9 @@ std::span<const OpRow> contractionOps();
 std::span<const OpRow> quantizationOps();
 std::span<const OpRow> lossOps();
 std::span<const OpRow> resizeOps();
+std::span<const OpRow> visionOps();
+std::span<const OpRow> signalOps();
+std::span<const OpRow> trainingOps();
 // Ops of ONNX that are known and not supported, with the reason.
 struct RefusedOp {
   std::string_view name, why;

@@ -252,7 +252,7 @@ TEST(Onnx, RefusesWhatIsNotWellFormed) {
       {model(x + initializer(tensor("w", kFloat, {-2}, "")) + relu + y), Errc::BadFile,
        "tensor 'w': negative extent -2"},
       {model(x + initializer(tensor("w", kFloat, {int64_t{1} << 40, int64_t{1} << 40}, "")) + relu + y),
-       Errc::FileBudget, "tensor 'w': shape [1099511627776, 1099511627776] has more than"},
+       Errc::FileBudget, "tensor 'w': shape [1099511627776,1099511627776] has more than"},
       {model(x + initializer(tensor("w", 9, {1}, "\x02")) + relu + y), Errc::BadFile,
        "a bool that is neither 0 nor 1"},
       {model(x + location("../w") + relu + y), Errc::UnsafePath, "'../w'"},

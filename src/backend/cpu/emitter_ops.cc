@@ -135,13 +135,13 @@ Reg Lowering::floatApply(ScalarOp op, DType t, const std::array<int, 3>& args, R
   };
   const auto magnitude = [&] { return v(Op::FAnd, t, a, vectorConstant(t, sign - 1)); };
   double k = 0, k2 = 0;
-  switch (op) {
-    case ScalarOp::Add: return two(Op::FAdd, a, b);
-    case ScalarOp::Sub: return two(Op::FSub, a, b);
-    case ScalarOp::Mul: return two(Op::FMul, a, b);
-    case ScalarOp::Div: return two(Op::FDiv, a, b);
-    case ScalarOp::Max:
-    case ScalarOp::Min: {
+  switch (code(op)) {
+    case code(ScalarOp::Add): return two(Op::FAdd, a, b);
+    case code(ScalarOp::Sub): return two(Op::FSub, a, b);
+    case code(ScalarOp::Mul): return two(Op::FMul, a, b);
+    case code(ScalarOp::Div): return two(Op::FDiv, a, b);
+    case code(ScalarOp::Max):
+    case code(ScalarOp::Min): {
       // The instruction returns its second operand when either is NaN.
       const Op o = op == ScalarOp::Max ? Op::FMax : Op::FMin;
       if (constantOf(args[1], &k)) return two(o, b, a);
@@ -149,75 +149,45 @@ Reg Lowering::floatApply(ScalarOp op, DType t, const std::array<int, 3>& args, R
       const Reg y = v(o, t, a, b);
       return blend(t, compareFloat(t, kUnordered, a, a), a, y, dst);
     }
-    case ScalarOp::CopySign: {
+    case code(ScalarOp::CopySign): {
       const Reg s = v(Op::FAnd, t, b, vectorConstant(t, sign));
       return two(Op::FOr, magnitude(), s);
     }
-    case ScalarOp::Neg: return two(Op::FXor, a, vectorConstant(t, sign));
-    case ScalarOp::Abs: return two(Op::FAnd, a, vectorConstant(t, sign - 1));
-    case ScalarOp::Sign: {
+    case code(ScalarOp::Neg): return two(Op::FXor, a, vectorConstant(t, sign));
+    case code(ScalarOp::Abs): return two(Op::FAnd, a, vectorConstant(t, sign - 1));
+    case code(ScalarOp::Sign): {
       const Reg zero = floatConstant(t, 0);
       const Reg y = blend(t, compareFloat(t, kLess, a, zero), floatConstant(t, -1), a);
       return blend(t, compareFloat(t, kLess, zero, a), floatConstant(t, 1), y, dst);
     }
-    case ScalarOp::Floor: return v(Op::FRound, t, a, kNone, kNone, dst, 1);
-    case ScalarOp::Ceil: return v(Op::FRound, t, a, kNone, kNone, dst, 2);
-    case ScalarOp::Trunc: return v(Op::FRound, t, a, kNone, kNone, dst, 3);
-    case ScalarOp::Round: return v(Op::FRound, t, a, kNone, kNone, dst, 0);
-    case ScalarOp::Sqrt: return v(Op::FSqrt, t, a, kNone, kNone, dst);
-    case ScalarOp::Rsqrt: return two(Op::FDiv, floatConstant(t, 1), v(Op::FSqrt, t, a));
-    case ScalarOp::Recip: return two(Op::FDiv, floatConstant(t, 1), a);
-    case ScalarOp::IsNan: return truth(kUnordered, a, a);
-    case ScalarOp::IsInf:
+    case code(ScalarOp::Floor): return v(Op::FRound, t, a, kNone, kNone, dst, 1);
+    case code(ScalarOp::Ceil): return v(Op::FRound, t, a, kNone, kNone, dst, 2);
+    case code(ScalarOp::Trunc): return v(Op::FRound, t, a, kNone, kNone, dst, 3);
+    case code(ScalarOp::Round): return v(Op::FRound, t, a, kNone, kNone, dst, 0);
+    case code(ScalarOp::Sqrt): return v(Op::FSqrt, t, a, kNone, kNone, dst);
+    case code(ScalarOp::Rsqrt): return two(Op::FDiv, floatConstant(t, 1), v(Op::FSqrt, t, a));
+    case code(ScalarOp::Recip): return two(Op::FDiv, floatConstant(t, 1), a);
+    case code(ScalarOp::IsNan): return truth(kUnordered, a, a);
+    case code(ScalarOp::IsInf):
       return truth(kEqual, magnitude(), floatConstant(t, std::numeric_limits<double>::infinity()));
-    case ScalarOp::IsFinite:
+    case code(ScalarOp::IsFinite):
       return truth(kLess, magnitude(), floatConstant(t, std::numeric_limits<double>::infinity()));
-    case ScalarOp::Eq: return truth(kEqual, a, b);
-    case ScalarOp::Ne: return truth(kNotEqual, a, b);
-    case ScalarOp::Lt: return truth(kLess, a, b);
-    case ScalarOp::Le: return truth(kLessEqual, a, b);
-    case ScalarOp::Gt: return truth(kLess, b, a);
-    case ScalarOp::Ge: return truth(kLessEqual, b, a);
-    case ScalarOp::Fma: return v(Op::FFma, t, a, b, c, dst);
-    case ScalarOp::Clamp: {
+    case code(ScalarOp::Eq): return truth(kEqual, a, b);
+    case code(ScalarOp::Ne): return truth(kNotEqual, a, b);
+    case code(ScalarOp::Lt): return truth(kLess, a, b);
+    case code(ScalarOp::Le): return truth(kLessEqual, a, b);
+    case code(ScalarOp::Gt): return truth(kLess, b, a);
+    case code(ScalarOp::Ge): return truth(kLessEqual, b, a);
+    case code(ScalarOp::Fma): return v(Op::FFma, t, a, b, c, dst);
+    case code(ScalarOp::Clamp): {
       if (constantOf(args[1], &k) && constantOf(args[2], &k2) && k <= k2)
         return two(Op::FMin, c, v(Op::FMax, t, b, a));
       const Reg y = blend(t, compareFloat(t, kLess, c, a), c, a);
       return blend(t, compareFloat(t, kLess, a, b), b, y, dst);
     }
-    case ScalarOp::Rem:
-    case ScalarOp::Mod:
-    case ScalarOp::Pow:
-    case ScalarOp::Atan2:
-    case ScalarOp::Cbrt:
-    case ScalarOp::Exp:
-    case ScalarOp::Exp2:
-    case ScalarOp::Expm1:
-    case ScalarOp::Log:
-    case ScalarOp::Log2:
-    case ScalarOp::Log10:
-    case ScalarOp::Log1p:
-    case ScalarOp::Sin:
-    case ScalarOp::Cos:
-    case ScalarOp::Tan:
-    case ScalarOp::Asin:
-    case ScalarOp::Acos:
-    case ScalarOp::Atan:
-    case ScalarOp::Sinh:
-    case ScalarOp::Cosh:
-    case ScalarOp::Tanh:
-    case ScalarOp::Asinh:
-    case ScalarOp::Acosh:
-    case ScalarOp::Atanh:
-    case ScalarOp::Erf: return call(laneOp(op, t), t, t, a, b, c, dst);
-    case ScalarOp::And:
-    case ScalarOp::Or:
-    case ScalarOp::Xor:
-    case ScalarOp::Not:
-    case ScalarOp::Shl:
-    case ScalarOp::Shr:
-    case ScalarOp::Select: break;
   }
+  // What has no instruction is a function of one lane.
+  if (const LaneFn f = laneOp(op, t)) return call(f, t, t, a, b, c, dst);
   fail("scalar op " + std::string(info(op).name) + " on " + std::string(name(t)));
   return a;
 }
