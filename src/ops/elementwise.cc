@@ -93,18 +93,10 @@ struct ElementwiseMap {
 #include "scalar/scalar.def"
 #undef RLX_SCALAR
 
-#define RLX_DEFINE_ELEMENTWISE(Id) \
-  extern const OpDef k##Id;        \
+#define RLX_ELEMENTWISE(Id, ...) \
+  extern const OpDef k##Id;      \
   constinit const OpDef k##Id = makeDef<ElementwiseMap<elementwise::Id>>(OpKind::Id);
-RLX_DEFINE_ELEMENTWISE(Relu)
-RLX_DEFINE_ELEMENTWISE(Sigmoid)
-RLX_DEFINE_ELEMENTWISE(Silu)
-RLX_DEFINE_ELEMENTWISE(Gelu)
-RLX_DEFINE_ELEMENTWISE(GeluTanh)
-RLX_DEFINE_ELEMENTWISE(Softplus)
-RLX_DEFINE_ELEMENTWISE(Softsign)
-RLX_DEFINE_ELEMENTWISE(HardSwish)
-RLX_DEFINE_ELEMENTWISE(Mish)
-RLX_DEFINE_ELEMENTWISE(Square)
+#include "ops/elementwise.def"
+#undef RLX_ELEMENTWISE
 
 }  // namespace rlx::ops

@@ -614,17 +614,12 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
         });
       }
       break;
-    case OpKind::Relu:
-    case OpKind::Sigmoid:
-    case OpKind::Silu:
-    case OpKind::Gelu:
-    case OpKind::GeluTanh:
-    case OpKind::Softplus:
-    case OpKind::Softsign:
-    case OpKind::HardSwish:
-    case OpKind::Mish:
-    case OpKind::Square: elementwise(); break;
-    default: break;
+    default:
+      // The elementwise composites need no case of their own.
+      if (opDef(op).decompose && opDef(op).info.maxInputs == 1 &&
+          opDef(op).info.attrs == &attrsInfo<NoAttrs>())
+        elementwise();
+      break;
   }
 #pragma GCC diagnostic pop
   // A symbolic sample has its input built by hand: give it a size.
