@@ -60,6 +60,7 @@ Expr expandOp(ScalarOp op, DType t, const Expr& a, const Expr& b, const Expr& c)
   }
   if (op == ScalarOp::Recip) return one / a;
   if (op == ScalarOp::Rsqrt) return one / sqrt(a);
+  if (op == ScalarOp::Frac) return a - floor(a);
   if (op == ScalarOp::IsNan) return isNanByBits(a);
   if (op == ScalarOp::IsInf) return eq(abs(a), infinity);
   if (op == ScalarOp::IsFinite) return lt(abs(a), infinity);
