@@ -454,8 +454,44 @@ struct Attention {
   }
 };
 
+struct L2Normalize {
+  using Attributes = NormAttrs;
+  static constexpr std::string_view doc = "x / max(|x|, epsilon), |x| the L2 norm along one axis.";
+  static constexpr int minInputs = 1, maxInputs = 1;
+  static Infer infer(const InferContext& c) {
+    RLX_OK(requireKind(c, 0, "f"));
+    RLX_OK(normalizeAxis(name(c.op), c.attrs.as<NormAttrs>().axis, c.types[0].shape.size()));
+    return Types{c.types[0]};
+  }
+  static RefResult reference(const RefContext& c) {
+    const auto& a = c.attrs.as<NormAttrs>();
+    RefTensor y = c.in(0);
+    const auto axis =
+        static_cast<std::size_t>(axisOf(a.axis, static_cast<int64_t>(y.shape.size())));
+    forEachLine(y.shape, axis, [&](int64_t flat, int64_t stride) {
+      double square = 0;
+      for (int64_t k = 0; k < y.shape[axis]; ++k)
+        square += std::pow(y.number(flat + k * stride), 2);
+      const double length = scalar::value(ScalarOp::Max, std::sqrt(square), a.epsilon, 0);
+      for (int64_t k = 0; k < y.shape[axis]; ++k)
+        y.setNumber(flat + k * stride, y.number(flat + k * stride) / length);
+    });
+    return single(std::move(y));
+  }
+  static std::vector<Value> decompose(Builder&, std::span<const Value> in, const Attrs& attrs) {
+    const auto& a = attrs.as<NormAttrs>();
+    const Widened w{in[0].dtype()};
+    const Value x = w(in[0]);
+    const Value square = reduce(x * x, ReduceKind::Sum, {axisOf(a.axis, x.rank())}, KeepDims::Yes);
+    const Value length =
+        emitScalar(ScalarOp::Max, {unary(ScalarOp::Sqrt, square), literal(square, a.epsilon)});
+    return {w.back(x / length)};
+  }
+};
+
 }  // namespace
 
+RLX_DEFINE_OP(L2Normalize)
 RLX_DEFINE_OP(Softmax)
 RLX_DEFINE_OP(LogSoftmax)
 RLX_DEFINE_OP(LayerNorm)

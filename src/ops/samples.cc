@@ -540,6 +540,13 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
         });
       }
       break;
+    case OpKind::L2Normalize:
+      for (const DType t : someFloats(full))
+        for (const int64_t axis : {0, 1})
+          m.add("axis" + std::to_string(axis), t, 33, [&](Builder& b) {
+            return Out{b.emit(op, {m.in(t, {5, 33})}, Attrs::of(NormAttrs{axis, 1e-12}))};
+          });
+      break;
     case OpKind::BatchNorm:
       for (const DType t : someFloats(full))
         m.add("2d", t, 4, [&](Builder& b) {
