@@ -65,6 +65,10 @@ struct IotaAttrs {  // the index along `axis`
   int64_t axis = 0;
   RLX_FIELDS(dtype, shape, axis)
 };
+struct RollAttrs {  // elements move `shift` places up along `axis`, round the end
+  int64_t axis = 0, shift = 0;
+  RLX_FIELDS(axis, shift)
+};
 struct DimAttrs {  // a symbolic extent as a value
   DType dtype = DType::I64;
   Dim value;

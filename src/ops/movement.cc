@@ -418,6 +418,39 @@ struct Iota {
   }
 };
 
+struct Roll {
+  using Attributes = RollAttrs;
+  static constexpr std::string_view doc =
+      "Element i of the axis is operand element i - shift, counted round the end.";
+  static constexpr int minInputs = 1, maxInputs = 1;
+  static constexpr bool indexOnly = true;
+  static Infer infer(const InferContext& c) {
+    RLX_OK(normalizeAxis("roll", c.attrs.as<RollAttrs>().axis, c.types[0].shape.size()));
+    return Types{c.types[0]};
+  }
+  static RefResult reference(const RefContext& c) {
+    const auto& a = c.attrs.as<RollAttrs>();
+    RefTensor y = c.out();
+    const auto axis = static_cast<std::size_t>(*normalizeAxis("roll", a.axis, y.shape.size()));
+    const int64_t n = y.shape[axis];
+    forEach(y.shape, [&](const std::vector<int64_t>& at, int64_t flat) {
+      std::vector<int64_t> from = at;
+      from[axis] = ((at[axis] - a.shift % n) % n + n) % n;
+      copyElement(y, flat, c.in(0), offsetOf(from, y.shape));
+    });
+    return single(std::move(y));
+  }
+  static kir::Expr element(LowerContext& c, const Index& at) {
+    const auto& a = c.attrs<RollAttrs>();
+    const auto axis = static_cast<std::size_t>(*normalizeAxis("roll", a.axis, at.size()));
+    const kir::Expr n = c.dim(c.shape(0)[axis]);
+    const kir::Expr shift = kir::Expr::apply(ScalarOp::Rem, kir::index(a.shift), n, {});
+    Index from = at;
+    from[axis] = kir::Expr::apply(ScalarOp::Mod, sub(at[axis], shift), n, {});
+    return c.operand(0, from);
+  }
+};
+
 struct DimValue {
   using Attributes = DimAttrs;
   static constexpr std::string_view doc = "A symbolic extent as a rank-0 value.";
@@ -446,6 +479,7 @@ struct DimValue {
 }  // namespace
 
 RLX_DEFINE_OP(DimValue)
+RLX_DEFINE_OP(Roll)
 RLX_DEFINE_OP(Input)
 RLX_DEFINE_OP(Constant)
 RLX_DEFINE_OP(Convert)

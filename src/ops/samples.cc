@@ -298,6 +298,13 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
           return Out{iota(b, t, {Dim(3), Dim(5)}, 1) + m.in(t, {1})};
         });
       break;
+    case OpKind::Roll:
+      for (const DType t : anyTypes(full))
+        for (const int64_t shift : {2, -9})
+          m.add("shift" + std::to_string(shift), t, 1, [&](Builder& b) {
+            return Out{b.emit(op, {m.in(t, {3, 5})}, Attrs::of(RollAttrs{1, shift}))};
+          });
+      break;
     case OpKind::DimValue:
       m.add("symbol", DType::I64, 1, [&](Builder& b) {
         const Value x = b.input("x0", DType::F32, {Dim::symbol("n")});
