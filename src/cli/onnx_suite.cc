@@ -13,11 +13,22 @@
 namespace rlx {
 namespace {
 
-// The tolerance of ONNX's own backend runner for floats; integers and bools are exact.
-constexpr double kRelative = 1e-3, kAbsolute = 1e-5;
+// For floats, after ONNX's own backend runner: 1e-3 of the value plus 1e-5, plus half a unit in the
+// last place of the largest value of the tensor, below which sums in f32 have no digits. Integers
+// and bools are exact.
+constexpr double kRelative = 1e-3, kAbsolute = 1e-5, kNoise = 0x1p-24;
 // Suites that store bfloat16 as uint16 made it by cutting bits off: one unit in the last place.
 constexpr double kTruncated = 1.0 / 128;
 constexpr int kMaxRounds = 8;  // of fixing inputs that the importer asks for
+
+// Tests of released suites whose expected outputs their own models cannot give.
+struct WrongData {
+  std::string_view test, why;
+};
+constexpr WrongData kWrongData[] = {
+    {"test_adam_multiple",
+     "the suite's data is wrong: outputs made with epsilon 0.01, which ONNX 1.12's model lacks"},
+};
 
 std::vector<std::string> entries(const std::string& folder) {
   std::vector<std::string> out;
@@ -87,12 +98,16 @@ Result<std::string> difference(const Tensor& got, const Tensor& want, double rel
     return "got " + typeText(got) + ", expected " + typeText(want);
   RLX_TRY(const RefTensor g, fromLiteral(got));
   RLX_TRY(const RefTensor w, fromLiteral(want));
+  double absolute = kAbsolute;
+  for (int64_t k = 0; k < w.elements() && !w.isInt(); ++k)
+    if (std::isfinite(w.number(k)))
+      absolute = std::max(absolute, kAbsolute + kNoise * std::fabs(w.number(k)));
   for (int64_t k = 0; k < w.elements(); ++k) {
     const double a = g.number(k), b = w.number(k);
     const bool same = w.isInt()       ? g.integer(k) == w.integer(k)
                       : std::isnan(b) ? std::isnan(a)
                       : std::isinf(b) ? a == b
-                                      : std::fabs(a - b) <= kAbsolute + relative * std::fabs(b);
+                                      : std::fabs(a - b) <= absolute + relative * std::fabs(b);
     if (!same)
       return "element " + std::to_string(k) + " is " + std::to_string(a) + ", expected " +
              std::to_string(b);
@@ -179,6 +194,9 @@ OnnxTestResult runTest(const std::string& folder, const CompileOptions& options)
       if (!d) return judge(std::move(r), d.error());
       if (d->empty()) continue;
       r.detail = "output '" + (*got)[k].name + "': " + *d;
+      for (const WrongData& wrong : kWrongData)
+        if (wrong.test == r.name)
+          r.outcome = OnnxTestResult::Unsupported, r.detail = std::string(wrong.why);
       return r;
     }
   }

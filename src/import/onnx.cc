@@ -15,12 +15,14 @@ constexpr std::size_t kMaxListed = 200;
 constexpr int64_t kMaxFoldElements = int64_t{1} << 20;
 constexpr std::size_t kMaxFoldNodes = 20'000;
 
-std::string quoted(std::string_view name) { return "'" + shorten(name, 120) + "'"; }
+std::string quoted(std::string_view name) {
+  return "'" + shorten(name, 120) + "'";
+}
 
 std::span<const OpRow> (*const kFamilies[])() = {
-    elementwiseOps, windowOps,      normalizationOps, reductionOps, movementOps, indexingOps,
-    contractionOps, quantizationOps, lossOps,          resizeOps,    visionOps,
-    signalOps,      trainingOps,     controlOps,
+    elementwiseOps, windowOps,      normalizationOps, reductionOps, movementOps,
+    indexingOps,    contractionOps, quantizationOps,  lossOps,      resizeOps,
+    visionOps,      signalOps,      trainingOps,      controlOps,
 };
 
 std::string opText(const NodeDef& n) {
@@ -206,7 +208,8 @@ Status Importer::declareInputs(const GraphDef& g, Scope& scope) {
       if (!fits)
         return Error(Errc::InputType, "input " + quoted(v.name) + " is fixed to a " +
                                           std::string(name(l.dtype)) + toText(l.shape) +
-                                          ", the model declares " + text(TensorType{v.dtype, shape}));
+                                          ", the model declares " +
+                                          text(TensorType{v.dtype, shape}));
       item.literal = l;
     } else {
       item.value = builder.input(v.name, v.dtype, std::move(shape));
@@ -246,8 +249,8 @@ void Importer::scan(const std::vector<NodeDef>& nodes) {
   for (std::size_t k = 0; k < work.size(); ++k)
     for (const NodeDef& n : *work[k]) {
       if (!findFunction(n) && !findOp(n.domain, n.op))
-        refused_.push_back("node " + quoted(n.name) + " (" + opText(n) + ") in a nested graph: " +
-                           "the op is not supported");
+        refused_.push_back("node " + quoted(n.name) + " (" + opText(n) +
+                           ") in a nested graph: " + "the op is not supported");
       for (const AttributeDef& a : n.attributes)
         if (a.g) work.push_back(&a.g->nodes);
     }
@@ -258,8 +261,7 @@ Status Importer::checkResult(const Item& item, const std::string& label) const {
   int64_t n = 1;
   for (const Dim& d : item.value.shape()) {
     if (!d.isConst()) continue;
-    if (d.value() < 0)
-      return Error(Errc::ShapeMismatch, label + ": negative extent " + d.text());
+    if (d.value() < 0) return Error(Errc::ShapeMismatch, label + ": negative extent " + d.text());
     if (__builtin_mul_overflow(n, std::max<int64_t>(d.value(), 1), &n) || n > options_.maxElements)
       return Error(Errc::FileBudget, label + ": shape " + text(item.value.shape()) +
                                          " has more than " + std::to_string(options_.maxElements) +
@@ -290,8 +292,8 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
   const std::string place = "node " + std::to_string(index) + " " + quoted(name) + " (" +
                             opText(node) + ", opset " + std::to_string(opset) + ")";
   if (++imported_ > options_.maxNodes)
-    return Error(Errc::FileBudget,
-                 place + ": more than " + std::to_string(options_.maxNodes) + " nodes after inlining");
+    return Error(Errc::FileBudget, place + ": more than " + std::to_string(options_.maxNodes) +
+                                       " nodes after inlining");
 
   std::vector<Item*> inputs;
   bool unavailable = false;
@@ -338,8 +340,10 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
   }
   if (unavailable) return poison();
   if (!function && (opset < 1 || opset > kLatestOpset)) {
-    refuse(place, "opset " + std::to_string(opset) + " is not known, the latest is " +
-                      std::to_string(kLatestOpset), {});
+    refuse(place,
+           "opset " + std::to_string(opset) + " is not known, the latest is " +
+               std::to_string(kLatestOpset),
+           {});
     return poison();
   }
 
@@ -355,10 +359,10 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
     for (int k = 0; k < row->minInputs && k < present; ++k)
       missing = missing || !inputs[static_cast<std::size_t>(k)];
     if (missing || (row->maxInputs >= 0 && present > row->maxInputs))
-      return Error(Errc::BadGraph, place + ": " + std::to_string(present) + " inputs, expected " +
-                                       std::to_string(row->minInputs) +
-                                       (row->maxInputs < 0 ? " or more"
-                                                           : " to " + std::to_string(row->maxInputs)))
+      return Error(Errc::BadGraph,
+                   place + ": " + std::to_string(present) + " inputs, expected " +
+                       std::to_string(row->minInputs) +
+                       (row->maxInputs < 0 ? " or more" : " to " + std::to_string(row->maxInputs)))
           .node(name);
     Call call(*this, node, opset, inputs, scope.bindings);
     bool done = false;
@@ -386,8 +390,9 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
     Item item;
     if (k < results.size()) item = std::move(results[k]);
     if (!item.value && !item.literal && !item.extents && !item.unavailable) {
-      refuse(place, "output " + std::to_string(k) + " " + quoted(node.outputs[k]) +
-                        " is not computed", {});
+      refuse(place,
+             "output " + std::to_string(k) + " " + quoted(node.outputs[k]) + " is not computed",
+             {});
       item.unavailable = true;
     }
     RLX_OK(checkResult(item, place));
@@ -459,8 +464,7 @@ Result<std::vector<Item>> Importer::inlineGraph(const GraphDef& g) {
   std::vector<Item> out;
   for (const ValueDef& v : g.outputs) {
     const Item* item = inner.find(v.name);
-    if (!item)
-      return Error(Errc::BadGraph, "graph output " + quoted(v.name) + " is not defined");
+    if (!item) return Error(Errc::BadGraph, "graph output " + quoted(v.name) + " is not defined");
     out.push_back(*item);
   }
   --depth_;
@@ -471,10 +475,9 @@ Result<std::vector<Item>> Importer::inlineGraph(const GraphDef& g) {
 // -------------------------------------------------------------------------------------
 
 Error Importer::unsupportedList() const {
-  Error e(Errc::Unsupported,
-          refused_.size() == 1
-              ? refused_[0]
-              : std::to_string(refused_.size()) + " parts of the model are not supported");
+  Error e(Errc::Unsupported, refused_.size() == 1 ? refused_[0]
+                                                  : std::to_string(refused_.size()) +
+                                                        " parts of the model are not supported");
   if (refused_.size() == 1) return e;
   for (std::size_t k = 0; k < refused_.size() && k < kMaxListed; ++k)
     e = std::move(e).note(refused_[k]);
@@ -487,8 +490,7 @@ Status Importer::emitOutputs(Scope& scope) {
   builder.setContext({}, {});
   for (const ValueDef& v : model_.graph.outputs) {
     Item* item = scope.find(v.name);
-    if (!item)
-      return Error(Errc::BadGraph, "graph output " + quoted(v.name) + " is not defined");
+    if (!item) return Error(Errc::BadGraph, "graph output " + quoted(v.name) + " is not defined");
     if (item->unavailable) continue;
     builder.output(v.name, value(*item, v.name));
   }
@@ -517,8 +519,7 @@ Result<Graph> importOnnx(std::shared_ptr<const MappedFile> file, const std::stri
     RLX_TRY(const onnx::ModelDef model, onnx::readModel(file, folder, options));
     return onnx::Importer(model, options).run();
   }();
-  if (!imported)
-    return std::move(imported).error().note("while importing '" + file->path() + "'");
+  if (!imported) return std::move(imported).error().note("while importing '" + file->path() + "'");
   return imported;
 }
 

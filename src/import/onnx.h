@@ -16,9 +16,9 @@
 namespace rlx {
 
 struct OnnxOptions {
-  int64_t maxNodes = 1'000'000;     // after functions and branches are inlined
-  int64_t maxDepth = 24;            // of graphs in attributes, and of functions that call functions
-  int64_t maxElements = int64_t{1} << 40;  // of any tensor with constant extents
+  int64_t maxNodes = 1'000'000;  // after functions and branches are inlined
+  int64_t maxDepth = 24;         // of graphs in attributes, and of functions that call functions
+  int64_t maxElements = int64_t{1} << 40;              // of any tensor with constant extents
   uint64_t maxMessageBytes = (uint64_t{1} << 31) - 1;  // without initialiser data
   // Graph inputs that become constants. For files that pass shapes, axes or counts as inputs, which
   // a compiler must know.

@@ -29,9 +29,13 @@ std::vector<Value> Call::all() {
   return out;
 }
 
-Error Call::unsupported(std::string why) const { return Error(Errc::Unsupported, std::move(why)); }
+Error Call::unsupported(std::string why) const {
+  return Error(Errc::Unsupported, std::move(why));
+}
 
-Error Call::bad(std::string why) const { return Error(Errc::BadGraph, std::move(why)); }
+Error Call::bad(std::string why) const {
+  return Error(Errc::BadGraph, std::move(why));
+}
 
 std::optional<Error> Call::takeError() {
   std::optional<Error> e = std::move(error_);
@@ -135,8 +139,8 @@ const AttributeDef* Call::find(std::string_view name) const {
 }
 
 static std::optional<Error> wrongKind(const AttributeDef& a, std::string_view expected) {
-  return Error(Errc::BadAttribute, "attribute '" + shorten(a.name, 120) + "' is not " +
-                                       std::string(expected));
+  return Error(Errc::BadAttribute,
+               "attribute '" + shorten(a.name, 120) + "' is not " + std::string(expected));
 }
 
 int64_t Call::attr(std::string_view name, int64_t otherwise) {

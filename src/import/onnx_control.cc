@@ -65,7 +65,11 @@ constexpr RefusedOp kRefused[] = {
 
 }  // namespace
 
-std::span<const OpRow> controlOps() { return kOps; }
-std::span<const RefusedOp> refusedOps() { return kRefused; }
+std::span<const OpRow> controlOps() {
+  return kOps;
+}
+std::span<const RefusedOp> refusedOps() {
+  return kRefused;
+}
 
 }  // namespace rlx::onnx

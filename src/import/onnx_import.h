@@ -148,8 +148,12 @@ inline Shape part(const Shape& s, std::size_t from, std::size_t to) {
   for (std::size_t k = from; k < to && k < s.size(); ++k) out.push_back(s[k]);
   return out;
 }
-inline Value apply(ScalarOp op, Value a) { return emitScalar(op, {a}); }
-inline Value apply(ScalarOp op, Value a, Value b) { return emitScalar(op, {a, b}); }
+inline Value apply(ScalarOp op, Value a) {
+  return emitScalar(op, {a});
+}
+inline Value apply(ScalarOp op, Value a, Value b) {
+  return emitScalar(op, {a, b});
+}
 inline Value choose(Value when, Value a, Value b) {
   return emitScalar(ScalarOp::Select, {when, a, b});
 }

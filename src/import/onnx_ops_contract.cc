@@ -7,7 +7,9 @@
 namespace rlx::onnx {
 namespace {
 
-Status matMul(Call& c) { return c.out(0, matmul(c.in(0), c.in(1))), Ok{}; }
+Status matMul(Call& c) {
+  return c.out(0, matmul(c.in(0), c.in(1))), Ok{};
+}
 
 Status gemm(Call& c) {
   const Value a = c.in(0), w = c.in(1);
@@ -58,7 +60,8 @@ void diagonals(Term& t) {
     Shape first(t.value.shape().size(), Dim(1)), second = first;
     first[k] = extent(t.value, a), second[later] = extent(t.value, z);
     Builder& b = *t.value.builder;
-    const Value hit = apply(ScalarOp::Eq, iota(b, DType::I64, first, a), iota(b, DType::I64, second, z));
+    const Value hit =
+        apply(ScalarOp::Eq, iota(b, DType::I64, first, a), iota(b, DType::I64, second, z));
     t.value = reduce(choose(hit, t.value, literal(t.value, 0)), ReduceKind::Sum, {z}, KeepDims::No);
     t.axes.erase(later, 1);
     --k;
@@ -155,10 +158,10 @@ Status einsum(Call& c) {
     sumUnused(terms[k], behind, y.axes);
     for (const char ch : y.axes) {
       const auto at = terms[k].axes.find(ch), mine = y.axes.find(ch);
-      if (at != std::string::npos &&
-          !(extent(y.value, static_cast<int64_t>(mine)) ==
-            extent(terms[k].value, static_cast<int64_t>(at))))
-        return c.unsupported("broadcasting axis '" + std::string(1, ch) + "' of '" + equation + "'");
+      if (at != std::string::npos && !(extent(y.value, static_cast<int64_t>(mine)) ==
+                                       extent(terms[k].value, static_cast<int64_t>(at))))
+        return c.unsupported("broadcasting axis '" + std::string(1, ch) + "' of '" + equation +
+                             "'");
     }
     y = contract(y, terms[k], behind);
   }
@@ -216,7 +219,8 @@ Status attention(Call& c) {
     else
       mask = choose(allowed, mask, literal(mask, -INFINITY));
   }
-  if (mask && mask.dtype() != DType::Bool && mask.dtype() != q.dtype()) mask = convert(mask, q.dtype());
+  if (mask && mask.dtype() != DType::Bool && mask.dtype() != q.dtype())
+    mask = convert(mask, q.dtype());
   AttentionAttrs a;
   a.scale = c.attr("scale", 0.0);
   a.causal = own;
@@ -252,8 +256,7 @@ Status rotary(Call& c) {
   const bool interleaved = c.attr("interleaved", int64_t{0}) != 0;
   Value a, z;
   if (interleaved) {
-    const Value pairs =
-        reshape(head, {extent(x, 0), extent(x, 1), extent(x, 2), half, Dim(2)});
+    const Value pairs = reshape(head, {extent(x, 0), extent(x, 1), extent(x, 2), half, Dim(2)});
     const Shape one{extent(x, 0), extent(x, 1), extent(x, 2), half};
     a = reshape(sliceAxis(pairs, 4, Dim(0), Dim(1)), one);
     z = reshape(sliceAxis(pairs, 4, Dim(1), Dim(1)), one);
@@ -278,13 +281,15 @@ Status rotary(Call& c) {
 }
 
 constexpr OpRow kOps[] = {
-    {"MatMul", matMul, 2, 2},         {"Gemm", gemm, 2, 3},
-    {"Einsum", einsum, 1, -1},        {"Attention", attention, 3, 7, 4},
+    {"MatMul", matMul, 2, 2},          {"Gemm", gemm, 2, 3},
+    {"Einsum", einsum, 1, -1},         {"Attention", attention, 3, 7, 4},
     {"RotaryEmbedding", rotary, 3, 4},
 };
 
 }  // namespace
 
-std::span<const OpRow> contractionOps() { return kOps; }
+std::span<const OpRow> contractionOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -40,8 +40,8 @@ Status binary(Call& c) {
 // max(x, 0) is the same formula on integers.
 Status relu(Call& c) {
   const Value x = c.in(0);
-  c.out(0, isFloat(x.dtype()) ? c.b.emit(OpKind::Relu, {x})
-                              : apply(ScalarOp::Max, x, literal(x, 0)));
+  c.out(0,
+        isFloat(x.dtype()) ? c.b.emit(OpKind::Relu, {x}) : apply(ScalarOp::Max, x, literal(x, 0)));
   return Ok{};
 }
 
@@ -145,15 +145,13 @@ Status elu(Call& c) {
 Status selu(Call& c) {
   const double alpha = c.attr("alpha", 1.67326319217681884765625),
                gamma = c.attr("gamma", 1.05070102214813232421875);
-  return formula(c, [&](const G& x) {
-    return select(gt(x, G(0)), x, expm1(x) * G(alpha)) * G(gamma);
-  });
+  return formula(
+      c, [&](const G& x) { return select(gt(x, G(0)), x, expm1(x) * G(alpha)) * G(gamma); });
 }
 Status celu(Call& c) {
   const double alpha = c.attr("alpha", 1.0);
-  return formula(c, [&](const G& x) {
-    return max(x, G(0)) + min(expm1(x * G(1 / alpha)) * G(alpha), G(0));
-  });
+  return formula(
+      c, [&](const G& x) { return max(x, G(0)) + min(expm1(x * G(1 / alpha)) * G(alpha), G(0)); });
 }
 Status thresholdedRelu(Call& c) {
   const double alpha = c.attr("alpha", 1.0);
@@ -218,7 +216,9 @@ Status cast(Call& c) {
   return castTo(c, to);
 }
 
-Status castLike(Call& c) { return castTo(c, c.in(1).dtype()); }
+Status castLike(Call& c) {
+  return castTo(c, c.in(1).dtype());
+}
 
 Status identity(Call& c) {
   if (const Item* item = c.item(0)) {
@@ -326,6 +326,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> elementwiseOps() { return kOps; }
+std::span<const OpRow> elementwiseOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -138,6 +138,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> indexingOps() { return kOps; }
+std::span<const OpRow> indexingOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -17,8 +17,8 @@ Status negativeLogLikelihood(Call& c, Value logs) {
   s.insert(s.begin() + std::min<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(s.size())), Dim(1));
   Value ignored, at = target;
   if (c.hasAttr("ignore_index")) {
-    const Value index = c.b.constant(
-        Literal::of(DType::I64, {}, std::vector{c.attr("ignore_index", int64_t{0})}));
+    const Value index =
+        c.b.constant(Literal::of(DType::I64, {}, std::vector{c.attr("ignore_index", int64_t{0})}));
     ignored = apply(ScalarOp::Eq, target, index);
     at = choose(ignored, literal(target, 0), target);
   }
@@ -72,8 +72,8 @@ Status window(Call& c) {
   const bool periodic = c.attr("periodic", int64_t{1}) != 0;
   const Dim n = periodic ? size[0] : size[0] - Dim(1);
   const DType wide = isFloat(t) ? computeType(t) : DType::F32;
-  const Value angle = iota(c.b, wide, {size[0]}, 0) * c.b.scalar(wide, 2 * kPi) /
-                      dimValue(c.b, wide, n);
+  const Value angle =
+      iota(c.b, wide, {size[0]}, 0) * c.b.scalar(wide, 2 * kPi) / dimValue(c.b, wide, n);
   Value y = c.b.scalar(wide, r->a0) - apply(ScalarOp::Cos, angle) * c.b.scalar(wide, r->a1);
   if (r->a2 != 0)
     y = y + apply(ScalarOp::Cos, angle * c.b.scalar(wide, 2)) * c.b.scalar(wide, r->a2);
@@ -90,6 +90,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> lossOps() { return kOps; }
+std::span<const OpRow> lossOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

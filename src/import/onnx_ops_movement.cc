@@ -152,7 +152,8 @@ Status split(Call& c) {
   if (!(at == n)) {
     if (at.isConst() && n.isConst())
       return c.bad("the sizes add up to " + at.text() + ", the axis has " + n.text());
-    return c.unsupported("the sizes add up to " + at.text() + ", which is not provably " + n.text());
+    return c.unsupported("the sizes add up to " + at.text() + ", which is not provably " +
+                         n.text());
   }
   return Ok{};
 }
@@ -165,7 +166,9 @@ constexpr int64_t kToTheEnd = 1'000'000'000;
 bool neverNegative(const Dim& d) {
   return d.isConst() ? d.value() >= 0 : d.text().find('-') == std::string::npos;
 }
-Dim atLeastZero(const Dim& d) { return neverNegative(d) ? d : max(Dim(0), d); }
+Dim atLeastZero(const Dim& d) {
+  return neverNegative(d) ? d : max(Dim(0), d);
+}
 
 struct Range {
   Dim start, size;
@@ -189,8 +192,7 @@ Range clampedRange(const Dim& from, const Dim& to, const Dim& n, int64_t step) {
   // A start behind the end gives a negative difference, which is clamped below.
   const Dim a = atLeastZero(f), room = n - t, z = neverNegative(room) ? t : min(t, n);
   const Dim behind = n - f;
-  if (z == n && behind.isConst() && behind.value() >= 0 && step == 1)
-    return {a, min(behind, n)};
+  if (z == n && behind.isConst() && behind.value() >= 0 && step == 1) return {a, min(behind, n)};
   return {a, atLeastZero(ceilDiv(z - a, Dim(step)))};
 }
 
@@ -250,7 +252,8 @@ Status pad(Call& c) {
     RLX_TRY(axes, c.integers(3));
   }
   if (pads.size() != 2 * axes.size())
-    return c.bad(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+    return c.bad(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) +
+                 " axes");
   for (const Dim& d : pads)
     if (d.isConst() && std::abs(d.value()) > (int64_t{1} << 40)) return c.bad("pad " + d.text());
   PadAttrs a;
@@ -308,7 +311,8 @@ Status tile(Call& c) {
   Shape apart, wide, joined;
   for (std::size_t k = 0; k < repeats.size(); ++k) {
     const Dim &r = repeats[k], d = x.shape()[k];
-    if (r.isConst() && (r.value() < 0 || r.value() > kMaxRepeat)) return c.bad("repeat " + r.text());
+    if (r.isConst() && (r.value() < 0 || r.value() > kMaxRepeat))
+      return c.bad("repeat " + r.text());
     if (!r.is(1)) apart.emplace_back(1), wide.push_back(r);
     apart.push_back(d), wide.push_back(d), joined.push_back(r * d);
   }
@@ -344,7 +348,8 @@ Status constant(Call& c) {
   if (c.hasAttr("value_float"))
     return c.out(0, Literal::scalar(DType::F32, c.attr("value_float", 0.0))), Ok{};
   if (c.hasAttr("value_int"))
-    return c.out(0, Literal::of(DType::I64, {}, std::vector{c.attr("value_int", int64_t{0})})), Ok{};
+    return c.out(0, Literal::of(DType::I64, {}, std::vector{c.attr("value_int", int64_t{0})})),
+           Ok{};
   if (c.hasAttr("value_ints")) {
     const auto v = c.ints("value_ints");
     return c.out(0, Literal::of(DType::I64, {static_cast<int64_t>(v.size())}, v)), Ok{};
@@ -407,8 +412,8 @@ Status eyeLike(Call& c) {
     return c.unsupported("dtype " + dtypeName(c.attr("dtype", int64_t{0})));
   const Value row = iota(c.b, DType::I64, {extent(x, 0), Dim(1)}, 0),
               column = iota(c.b, DType::I64, {Dim(1), extent(x, 1)}, 1);
-  const Value shifted = row + c.b.constant(Literal::of(
-                                  DType::I64, {}, std::vector{c.attr("k", int64_t{0})}));
+  const Value shifted =
+      row + c.b.constant(Literal::of(DType::I64, {}, std::vector{c.attr("k", int64_t{0})}));
   return c.out(0, convert(apply(ScalarOp::Eq, column, shifted), t)), Ok{};
 }
 
@@ -421,9 +426,8 @@ Status triangle(Call& c) {
   if (c.has(1)) shifted = row + reshape(c.in(1), {});
   const bool upper = c.attr("upper", int64_t{1}) != 0;
   const Value keep = apply(upper ? ScalarOp::Ge : ScalarOp::Le, column, shifted);
-  const Value zero = x.dtype() == DType::Bool
-                         ? c.b.constant(Literal::scalar(DType::Bool, 0))
-                         : literal(x, 0);
+  const Value zero =
+      x.dtype() == DType::Bool ? c.b.constant(Literal::scalar(DType::Bool, 0)) : literal(x, 0);
   return c.out(0, choose(keep, x, zero)), Ok{};
 }
 
@@ -445,9 +449,8 @@ Status depthToSpace(Call& c) {
     return c.bad("blocksize " + s.text() + " for " + extent(x, 1).text() + " channels");
   const std::string mode = c.attr("mode", std::string_view("DCR"));
   if (mode != "DCR" && mode != "CRD") return c.bad("mode '" + mode + "'");
-  const Value y = mode == "DCR"
-                      ? transpose(reshape(x, {n, s, s, ch, h, w}), {0, 3, 4, 1, 5, 2})
-                      : transpose(reshape(x, {n, ch, s, s, h, w}), {0, 1, 4, 2, 5, 3});
+  const Value y = mode == "DCR" ? transpose(reshape(x, {n, s, s, ch, h, w}), {0, 3, 4, 1, 5, 2})
+                                : transpose(reshape(x, {n, ch, s, s, h, w}), {0, 1, 4, 2, 5, 3});
   return c.out(0, reshape(y, {n, ch, h * s, w * s})), Ok{};
 }
 
@@ -476,6 +479,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> movementOps() { return kOps; }
+std::span<const OpRow> movementOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

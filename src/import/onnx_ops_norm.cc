@@ -7,7 +7,9 @@
 namespace rlx::onnx {
 namespace {
 
-Value rsqrt(Value v) { return apply(ScalarOp::Rsqrt, v); }
+Value rsqrt(Value v) {
+  return apply(ScalarOp::Rsqrt, v);
+}
 
 Status requireFloat(Call& c, const Value& x) {
   if (!isFloat(x.dtype())) return c.unsupported("dtype " + std::string(name(x.dtype())));
@@ -26,9 +28,9 @@ Status batchNorm(Call& c) {
   RLX_OK(requireFloat(c, x));
   const double epsilon = c.attr("epsilon", 1e-5);
   if (c.opset < 9 && c.attr("spatial", int64_t{1}) == 0) return c.unsupported("spatial=0");
-  const bool training = c.opset >= 14 ? c.attr("training_mode", int64_t{0}) != 0
-                                      : c.opset < 7 && c.attr("is_test", int64_t{0}) == 0 &&
-                                            c.wants(1);
+  const bool training = c.opset >= 14
+                            ? c.attr("training_mode", int64_t{0}) != 0
+                            : c.opset < 7 && c.attr("is_test", int64_t{0}) == 0 && c.wants(1);
   if (!training) {
     for (std::size_t k = 1; k < c.outputs(); ++k)
       if (c.wants(k)) return c.unsupported("outputs of the training mode");
@@ -46,8 +48,8 @@ Status batchNorm(Call& c) {
     now = convert(now, before.dtype());
     return before * literal(before, momentum) + now * literal(now, 1 - momentum);
   };
-  c.out(0, c.b.emit(OpKind::BatchNorm, {x, c.in(1), c.in(2), m, v},
-                    Attrs::of(EpsilonAttrs{epsilon})));
+  c.out(0,
+        c.b.emit(OpKind::BatchNorm, {x, c.in(1), c.in(2), m, v}, Attrs::of(EpsilonAttrs{epsilon})));
   c.out(1, running(c.in(3), m));
   c.out(2, running(c.in(4), v));
   return Ok{};
@@ -131,7 +133,8 @@ Status lpNorm(Call& c) {
   RLX_TRY(const int64_t axis, c.axis("axis", -1, x.rank()));
   const int64_t p = c.attr("p", int64_t{2});
   if (p != 1 && p != 2) return c.bad("p must be 1 or 2, it is " + std::to_string(p));
-  Value n = reduce(p == 1 ? apply(ScalarOp::Abs, x) : x * x, ReduceKind::Sum, {axis}, KeepDims::Yes);
+  Value n =
+      reduce(p == 1 ? apply(ScalarOp::Abs, x) : x * x, ReduceKind::Sum, {axis}, KeepDims::Yes);
   if (p == 2) n = apply(ScalarOp::Sqrt, n);
   // A row of zeros stays zeros.
   n = choose(apply(ScalarOp::Eq, n, literal(n, 0)), literal(n, 1), n);
@@ -161,8 +164,8 @@ Status localResponse(Call& c) {
 }
 
 Value hardmax(Value x, int64_t axis) {
-  const Value best = x.builder->emit(
-      OpKind::ArgReduce, {x}, Attrs::of(ArgReduceAttrs{ArgKind::Max, axis, true, false}));
+  const Value best = x.builder->emit(OpKind::ArgReduce, {x},
+                                     Attrs::of(ArgReduceAttrs{ArgKind::Max, axis, true, false}));
   Shape line(x.shape().size(), Dim(1));
   if (axis < x.rank()) line[static_cast<std::size_t>(axis)] = extent(x, axis);
   const Value at = iota(*x.builder, DType::I64, line, axis);
@@ -181,8 +184,8 @@ Status softmaxLike(Call& c) {
   };
   if (!flat || axis == x.rank() - 1) return c.out(0, along(x, axis)), Ok{};
   const auto cut = static_cast<std::size_t>(axis);
-  const Value rows = reshape(x, {elements(part(x.shape(), 0, cut)),
-                                 elements(part(x.shape(), cut, x.shape().size()))});
+  const Value rows = reshape(
+      x, {elements(part(x.shape(), 0, cut)), elements(part(x.shape(), cut, x.shape().size()))});
   return c.out(0, reshape(along(rows, 1), x.shape())), Ok{};
 }
 
@@ -202,6 +205,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> normalizationOps() { return kOps; }
+std::span<const OpRow> normalizationOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

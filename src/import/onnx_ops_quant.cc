@@ -59,7 +59,8 @@ Status quantize(Call& c) {
 
 Status dequantize(Call& c) {
   const Value x = c.in(0);
-  if (!isInteger(x.dtype())) return c.unsupported("dequantisation of " + std::string(name(x.dtype())));
+  if (!isInteger(x.dtype()))
+    return c.unsupported("dequantisation of " + std::string(name(x.dtype())));
   RLX_TRY(const Value scale, alongAxis(c, c.in(1), x));
   Value v = convert(x, DType::I32);
   if (c.has(2)) {
@@ -91,13 +92,17 @@ Value centred(Value x, Value zero) {
 
 // A zero point per row of the left or per column of the right operand.
 Value rows(Value zero) {
-  if (!zero || zero.rank() != 1 || extent(zero, 0).is(1)) return zero && zero.rank() == 1 ? reshape(zero, {}) : zero;
+  if (!zero || zero.rank() != 1 || extent(zero, 0).is(1))
+    return zero && zero.rank() == 1 ? reshape(zero, {}) : zero;
   return reshape(zero, {extent(zero, 0), Dim(1)});
 }
-Value columns(Value zero) { return zero && extent(zero, 0).is(1) && zero.rank() == 1 ? reshape(zero, {}) : zero; }
+Value columns(Value zero) {
+  return zero && extent(zero, 0).is(1) && zero.rank() == 1 ? reshape(zero, {}) : zero;
+}
 
 Status matMulInteger(Call& c) {
-  return c.out(0, matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(1), columns(c.in(3))))), Ok{};
+  return c.out(0, matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(1), columns(c.in(3))))),
+         Ok{};
 }
 
 Result<Value> integerConv(Call& c, Value x, Value w, Value bias) {
@@ -131,8 +136,7 @@ Value factor(Value a, Value b, Value y) {
 }
 
 Status qlinearMatMul(Call& c) {
-  const Value acc =
-      matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(3), columns(c.in(5))));
+  const Value acc = matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(3), columns(c.in(5))));
   const Value scaled =
       convert(acc, DType::F32) * factor(rows(c.in(1)), columns(c.in(4)), columns(c.in(6)));
   return c.out(0, saturate(scaled, columns(c.in(7)), c.in(7).dtype())), Ok{};
@@ -144,8 +148,8 @@ Status qlinearConv(Call& c) {
   RLX_TRY(const Value acc, integerConv(c, x, centred(w, perOutput(c.in(5), w.rank())), c.in(8)));
   Value ws = c.in(4);
   ws = ws.rank() == 1 && !extent(ws, 0).is(1) ? perChannel(ws, acc.rank()) : reshape(ws, {});
-  const Value scaled = convert(acc, DType::F32) *
-                       factor(reshape(c.in(1), {}), ws, reshape(c.in(6), {}));
+  const Value scaled =
+      convert(acc, DType::F32) * factor(reshape(c.in(1), {}), ws, reshape(c.in(6), {}));
   return c.out(0, saturate(scaled, reshape(c.in(7), {}), c.in(7).dtype())), Ok{};
 }
 
@@ -161,6 +165,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> quantizationOps() { return kOps; }
+std::span<const OpRow> quantizationOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

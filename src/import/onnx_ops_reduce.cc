@@ -14,10 +14,18 @@ struct Reduction {
   Value (*before)(Value) = nullptr;
   Value (*after)(Value) = nullptr;
 };
-Value absolute(Value x) { return apply(ScalarOp::Abs, x); }
-Value square(Value x) { return x * x; }
-Value logarithm(Value x) { return apply(ScalarOp::Log, x); }
-Value root(Value x) { return apply(ScalarOp::Sqrt, x); }
+Value absolute(Value x) {
+  return apply(ScalarOp::Abs, x);
+}
+Value square(Value x) {
+  return x * x;
+}
+Value logarithm(Value x) {
+  return apply(ScalarOp::Log, x);
+}
+Value root(Value x) {
+  return apply(ScalarOp::Sqrt, x);
+}
 
 constexpr Reduction kReductions[] = {
     {"ReduceSum", ReduceKind::Sum},
@@ -52,10 +60,10 @@ Status reduceOp(Call& c) {
   RLX_TRY(auto given, c.axes(1, "axes", x.rank()));
   const KeepDims keep = c.attr("keepdims", int64_t{1}) != 0 ? KeepDims::Yes : KeepDims::No;
   const bool none = !given || given->empty();
-  const std::vector<int64_t> axes =
-      !none ? *given
-      : c.attr("noop_with_empty_axes", int64_t{0}) != 0 ? std::vector<int64_t>{}
-                                                        : range(0, x.rank());
+  const std::vector<int64_t> axes = !none ? *given
+                                    : c.attr("noop_with_empty_axes", int64_t{0}) != 0
+                                        ? std::vector<int64_t>{}
+                                        : range(0, x.rank());
   const Reduction* r = kReductions;
   while (r->name != c.node.op) ++r;
   if (r->name == "ReduceLogSumExp")
@@ -65,7 +73,8 @@ Status reduceOp(Call& c) {
     x = mean(x, axes, keep);
   } else if (!axes.empty()) {
     ReduceKind kind = r->kind;
-    if (x.dtype() == DType::Bool) kind = kind == ReduceKind::Max ? ReduceKind::Any : ReduceKind::All;
+    if (x.dtype() == DType::Bool)
+      kind = kind == ReduceKind::Max ? ReduceKind::Any : ReduceKind::All;
     x = reduce(x, kind, axes, keep);
   }
   return c.out(0, r->after ? r->after(x) : x), Ok{};
@@ -125,6 +134,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> reductionOps() { return kOps; }
+std::span<const OpRow> reductionOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -52,7 +52,8 @@ int64_t nearestOf(const Options& o, double x) {
   if (o.nearest == "floor") return static_cast<int64_t>(std::floor(x));
   if (o.nearest == "ceil") return static_cast<int64_t>(std::ceil(x));
   const double down = std::floor(x);
-  if (x - down == 0.5) return static_cast<int64_t>(o.nearest == "round_prefer_ceil" ? down + 1 : down);
+  if (x - down == 0.5)
+    return static_cast<int64_t>(o.nearest == "round_prefer_ceil" ? down + 1 : down);
   return static_cast<int64_t>(std::nearbyint(x));
 }
 
@@ -106,7 +107,8 @@ Value resizeAxis(Value x, const Axis& a, const Taps& t) {
   line[static_cast<std::size_t>(a.axis)] = a.to;
   Value y;
   for (std::size_t k = 0; k < t.index.size(); ++k) {
-    const bool none = std::all_of(t.weight[k].begin(), t.weight[k].end(), [](double w) { return w == 0; });
+    const bool none =
+        std::all_of(t.weight[k].begin(), t.weight[k].end(), [](double w) { return w == 0; });
     if (none && t.index.size() > 1 && (y || k + 1 < t.index.size())) continue;
     Value part = gather(x, constantInts(b, {a.to}, t.index[k]), a.axis);
     if (t.index.size() == 1) return part;
@@ -180,8 +182,8 @@ Status resizeWith(Call& c, const Options& o, std::size_t roiInput, std::size_t s
     if (!scales.empty() && !(scales[k] > 0 && scales[k] < 1e9))
       return c.bad("scale " + std::to_string(scales[k]));
     Dim factor;
-    if (scales.empty() && policy == "stretch" && divideExactly(sizes[k], n, &factor) && factor.isConst() &&
-        repeats(o, static_cast<double>(factor.value()))) {
+    if (scales.empty() && policy == "stretch" && divideExactly(sizes[k], n, &factor) &&
+        factor.isConst() && repeats(o, static_cast<double>(factor.value()))) {
       if (!factor.is(1)) x = repeat(x, axes[k], factor.value());
       continue;
     }
@@ -257,8 +259,7 @@ Status upsample(Call& c) {
   o.coordinates = "asymmetric", o.nearest = "floor";
   if (o.mode != "nearest" && o.mode != "linear") return c.bad("mode '" + o.mode + "'");
   std::vector<double> scales = c.floats("scales");
-  if (c.opset < 7)
-    scales = {1, 1, c.attr("height_scale", 1.0), c.attr("width_scale", 1.0)};
+  if (c.opset < 7) scales = {1, 1, c.attr("height_scale", 1.0), c.attr("width_scale", 1.0)};
   return resizeWith(c, o, 9, 1, 9, std::move(scales));
 }
 
@@ -266,6 +267,8 @@ constexpr OpRow kOps[] = {{"Resize", resize, 1, 4}, {"Upsample", upsample, 1, 2}
 
 }  // namespace
 
-std::span<const OpRow> resizeOps() { return kOps; }
+std::span<const OpRow> resizeOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

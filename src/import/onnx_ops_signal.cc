@@ -18,9 +18,9 @@ struct Complex {
 Complex transform(Builder& b, const Complex& x, const Dim& length, const Dim& n, const Dim& bins,
                   bool inverse) {
   const DType t = x.re.dtype(), wide = computeType(t);
-  const Value turns = apply(ScalarOp::Mod,
-                            iota(b, DType::I64, {n, Dim(1)}, 0) * iota(b, DType::I64, {Dim(1), bins}, 1),
-                            dimValue(b, DType::I64, length));
+  const Value turns = apply(
+      ScalarOp::Mod, iota(b, DType::I64, {n, Dim(1)}, 0) * iota(b, DType::I64, {Dim(1), bins}, 1),
+      dimValue(b, DType::I64, length));
   const Value angle = convert(turns, wide) * b.scalar(wide, kTwoPi) / dimValue(b, wide, length);
   const Value cosine = convert(apply(ScalarOp::Cos, angle), t);
   Value sine = convert(apply(ScalarOp::Sin, angle), t);
@@ -48,7 +48,9 @@ std::vector<int64_t> fromEnd(int64_t rank, int64_t axis) {
   return perm;
 }
 
-Value dropLast(Value v) { return reshape(v, part(v.shape(), 0, v.shape().size() - 1)); }
+Value dropLast(Value v) {
+  return reshape(v, part(v.shape(), 0, v.shape().size() - 1));
+}
 
 // [..., 1 or 2] as parts without the last axis.
 Result<Complex> parts(Call& c, Value x) {
@@ -175,6 +177,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> signalOps() { return kOps; }
+std::span<const OpRow> signalOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -23,7 +23,9 @@ Result<Step> readStep(Call& c, std::size_t groups) {
   return s;
 }
 
-Value scaled(const Value& v, double by) { return v * literal(v, by); }
+Value scaled(const Value& v, double by) {
+  return v * literal(v, by);
+}
 
 Value regularized(Call& c, const Value& x, const Value& g) {
   return scaled(x, c.attr("norm_coefficient", 0.0)) + g;
@@ -37,7 +39,7 @@ Status adagrad(Call& c) {
     const Value x = s.at(0, k), g = regularized(c, x, s.at(1, k));
     const Value h = s.at(2, k) + g * g;
     const Value root = apply(ScalarOp::Sqrt, h);
-    c.out(k, x - rate * g / (root + literal(root, c.attr("epsilon", 0.0))));
+    c.out(k, x - rate * g / (root + literal(root, c.attr("epsilon", 1e-6))));
     c.out(s.tensors + k, h);
   }
   return Ok{};
@@ -55,7 +57,7 @@ Status adam(Call& c) {
     const Value v = scaled(s.at(2, k), alpha) + scaled(g, 1 - alpha);
     const Value h = scaled(s.at(3, k), beta) + scaled(g * g, 1 - beta);
     const Value root = apply(ScalarOp::Sqrt, h);
-    const Value y = x - rate * v / (root + literal(root, c.attr("epsilon", 0.0)));
+    const Value y = x - rate * v / (root + literal(root, c.attr("epsilon", 1e-6)));
     c.out(k, scaled(y, 1 - c.attr("norm_coefficient_post", 0.0)));
     c.out(s.tensors + k, v);
     c.out(2 * s.tensors + k, h);
@@ -86,6 +88,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> trainingOps() { return kOps; }
+std::span<const OpRow> trainingOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -36,10 +36,8 @@ Value inside(const Value& x, const Sampled& a) {
 double cubicTerm(int power, int tap) {
   // Keys' kernel with a = -0.75 as polynomials of the fraction, one row a tap.
   constexpr double a = -0.75;
-  constexpr double k[4][4] = {{0, a, -2 * a, a},
-                              {1, 0, -(a + 3), a + 2},
-                              {0, -a, 2 * a + 3, -(a + 2)},
-                              {0, 0, a, -a}};
+  constexpr double k[4][4] = {
+      {0, a, -2 * a, a}, {1, 0, -(a + 3), a + 2}, {0, -a, 2 * a + 3, -(a + 2)}, {0, 0, a, -a}};
   return k[tap][power];
 }
 
@@ -97,8 +95,7 @@ Status gridSample(Call& c) {
     taps.push_back(tapsOf(mode, padding, g, a));
     axes.push_back(a);
   }
-  const Value flat =
-      reshape(x, {batch, channels, elements(part(x.shape(), 2, x.shape().size()))});
+  const Value flat = reshape(x, {batch, channels, elements(part(x.shape(), 2, x.shape().size()))});
   Value sum;
   const auto each = static_cast<int64_t>(taps[0].size());
   const int64_t total = n == 1 ? each : n == 2 ? each * each : each * each * each;
@@ -149,7 +146,7 @@ Status affineGrid(Call& c) {
     parts.push_back(reshape(at, {count, Dim(1)}));
   }
   parts.push_back(broadcastTo(c.b.scalar(t, 1), {count, Dim(1)}));
-  const Value base = concat(parts, 1);  // [places, k + 1]
+  const Value base = concat(parts, 1);                          // [places, k + 1]
   const Value y = dotGeneral(theta, base, {{}, {}, {2}, {1}});  // [n, k, places]
   Shape out{extent(theta, 0)};
   out.insert(out.end(), places.begin(), places.end());
@@ -193,15 +190,20 @@ Status maxUnpool(Call& c) {
   for (std::size_t k = 0; k < w.kernel.size(); ++k)
     out.push_back((extent(x, static_cast<int64_t>(k) + 2) - Dim(1)) * Dim(w.strides[k]) +
                   Dim(w.kernel[k] - w.low[k] - w.high[k]));
-  if (c.has(2)) {
-    RLX_TRY(out, c.dims(2));
-  }
   const Dim total = elements(out), count = elements(x.shape());
   const Value zeros = broadcastTo(literal(x, 0), {total});
-  const Value y = c.b.emit(OpKind::ScatterElements,
-                           {zeros, reshape(c.in(1), {count}), reshape(x, {count})},
-                           Attrs::of(ScatterAttrs{0, ScatterKind::None}));
-  return c.out(0, reshape(y, out)), Ok{};
+  Value y =
+      c.b.emit(OpKind::ScatterElements, {zeros, reshape(c.in(1), {count}), reshape(x, {count})},
+               Attrs::of(ScatterAttrs{0, ScatterKind::None}));
+  y = reshape(y, out);
+  if (!c.has(2)) return c.out(0, y), Ok{};
+  // The indices are those of the smallest image; a given size adds zeros behind it.
+  RLX_TRY(const auto wanted, c.dims(2));
+  if (wanted.size() != out.size()) return c.bad("output_shape " + text(wanted));
+  PadAttrs a;
+  a.low.assign(out.size(), Dim(0));
+  for (std::size_t k = 0; k < out.size(); ++k) a.high.push_back(wanted[k] - out[k]);
+  return c.out(0, c.b.emit(OpKind::Pad, {y}, Attrs::of(std::move(a)))), Ok{};
 }
 
 constexpr OpRow kOps[] = {
@@ -213,6 +215,8 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-std::span<const OpRow> visionOps() { return kOps; }
+std::span<const OpRow> visionOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

@@ -94,13 +94,12 @@ Status convTranspose(Call& c) {
     const bool same = automatic.starts_with("SAME");
     if (automatic == "VALID") begin = end = 0;
     if (same || !wanted.empty()) {
-      if (!n.isConst()) return c.unsupported("a given output size for the symbolic extent " + n.text());
+      if (!n.isConst())
+        return c.unsupported("a given output size for the symbolic extent " + n.text());
       const std::size_t at = wanted.size() == spatial ? k : k + 2;
-      if (!wanted.empty() && at >= wanted.size())
-        return c.bad("output_shape " + toText(wanted));
+      if (!wanted.empty() && at >= wanted.size()) return c.bad("output_shape " + toText(wanted));
       const int64_t target = wanted.empty() ? n.value() * strides[k] : wanted[at];
-      const int64_t total =
-          strides[k] * (n.value() - 1) + extra[k] + reach + 1 - target;
+      const int64_t total = strides[k] * (n.value() - 1) + extra[k] + reach + 1 - target;
       const int64_t half = total / 2;
       begin = automatic == "SAME_UPPER" ? half : total - half;
       if (total < 0) begin = 0;  // more than the input reaches: zeros at the end
@@ -143,8 +142,12 @@ Status pool(Call& c, PoolKind kind) {
   a.ceilMode = c.attr("ceil_mode", int64_t{0}) != 0;
   return c.out(0, c.b.emit(OpKind::Pool, {x}, Attrs::of(std::move(a)))), Ok{};
 }
-Status maxPool(Call& c) { return pool(c, PoolKind::Max); }
-Status averagePool(Call& c) { return pool(c, PoolKind::Average); }
+Status maxPool(Call& c) {
+  return pool(c, PoolKind::Max);
+}
+Status averagePool(Call& c) {
+  return pool(c, PoolKind::Average);
+}
 
 // (sum of |x|^p over the window)^(1/p), the sum as an average times the count.
 Status lpPool(Call& c) {
@@ -203,8 +206,7 @@ Result<Window> readWindow(Call& c, const Shape& x, std::vector<int64_t> kernel) 
   if (pads.empty() || automatic == "VALID") pads.assign(2 * spatial, 0);
   if (w.strides.size() != spatial || w.dilations.size() != spatial || pads.size() != 2 * spatial)
     return c.bad("strides " + toText(w.strides) + ", dilations " + toText(w.dilations) +
-                 " and pads " + toText(pads) + " for " + std::to_string(spatial) +
-                 " spatial axes");
+                 " and pads " + toText(pads) + " for " + std::to_string(spatial) + " spatial axes");
   for (std::size_t k = 0; k < spatial; ++k) {
     for (const int64_t v : {w.kernel[k], w.strides[k], w.dilations[k]})
       if (v < 1 || v > kMaxWindow)
@@ -251,6 +253,8 @@ Value convolve(Call& c, Value x, Value w, Value bias, const Window& window, int6
                                       std::move(high), groups}));
 }
 
-std::span<const OpRow> windowOps() { return kOps; }
+std::span<const OpRow> windowOps() {
+  return kOps;
+}
 
 }  // namespace rlx::onnx

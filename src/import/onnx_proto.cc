@@ -55,9 +55,13 @@ constexpr DTypeRow kDTypeRows[] = {
     {26, "int2", std::nullopt},
 };
 
-std::string quoted(std::string_view name) { return "'" + shorten(name, 120) + "'"; }
+std::string quoted(std::string_view name) {
+  return "'" + shorten(name, 120) + "'";
+}
 
-Error bad(std::string what) { return Error(Errc::BadFile, std::move(what)); }
+Error bad(std::string what) {
+  return Error(Errc::BadFile, std::move(what));
+}
 
 // ---- Wire format
 // -----------------------------------------------------------------------------------
@@ -92,10 +96,10 @@ class WireReader {
         return bad("wire type " + std::to_string(tag & 7) + " at offset " + std::to_string(start));
     }
     if (size > bytes_.size() - at_)
-      return Error(Errc::FileTruncated,
-                   "field " + std::to_string(f.number) + " at offset " + std::to_string(start) +
-                       " has " + std::to_string(size) + " bytes, " +
-                       std::to_string(bytes_.size() - at_) + " are left");
+      return Error(Errc::FileTruncated, "field " + std::to_string(f.number) + " at offset " +
+                                            std::to_string(start) + " has " + std::to_string(size) +
+                                            " bytes, " + std::to_string(bytes_.size() - at_) +
+                                            " are left");
     f.payload = bytes_.subspan(at_, static_cast<std::size_t>(size));
     at_ += static_cast<std::size_t>(size);
     f.whole = bytes_.subspan(start, at_ - start);
@@ -106,8 +110,7 @@ class WireReader {
   Result<uint64_t> varint() {
     uint64_t v = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-      if (at_ == bytes_.size())
-        return Error(Errc::FileTruncated, "the file ends inside a number");
+      if (at_ == bytes_.size()) return Error(Errc::FileTruncated, "the file ends inside a number");
       const auto b = static_cast<uint64_t>(bytes_[at_++]);
       v |= (b & 0x7f) << shift;
       if (b < 0x80) return v;
@@ -129,8 +132,8 @@ Status split(Bytes message, uint64_t number, uint64_t maxRest, std::string* rest
       continue;
     }
     if (f.whole.size() > maxRest - rest->size())
-      return Error(Errc::FileBudget, "more than " + std::to_string(maxRest) +
-                                         " bytes besides the initialisers");
+      return Error(Errc::FileBudget,
+                   "more than " + std::to_string(maxRest) + " bytes besides the initialisers");
     rest->append(reinterpret_cast<const char*>(f.whole.data()), f.whole.size());
   }
   return Ok{};
@@ -318,8 +321,8 @@ Status ModelReader::fillExternal(const pb::TensorProto& t, uint64_t needed, Tens
                                           std::to_string(offset) + " of " + std::to_string(needed) +
                                           " bytes, " + quoted(location) + " has " +
                                           std::to_string(file->size()));
-  out->value.bytes = file->bytes().subspan(static_cast<std::size_t>(offset),
-                                           static_cast<std::size_t>(needed));
+  out->value.bytes =
+      file->bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(needed));
   out->value.owner = file;
   return Ok{};
 }
@@ -363,9 +366,9 @@ Result<TensorDef> ModelReader::tensor(pb::TensorProto& t, const Bytes* raw) {
       out.value.owner = own;
     }
     if (bytes.size() != needed)
-      return bad(what + ": shape " + toText(out.value.shape) + " of " +
-                 dtypeName(t.data_type()) + " needs " + std::to_string(needed) +
-                 " bytes, raw_data has " + std::to_string(bytes.size()));
+      return bad(what + ": shape " + toText(out.value.shape) + " of " + dtypeName(t.data_type()) +
+                 " needs " + std::to_string(needed) + " bytes, raw_data has " +
+                 std::to_string(bytes.size()));
     out.value.bytes = bytes;
   } else {
     RLX_OK(fillTyped(t, count, &out));
@@ -379,8 +382,8 @@ Result<TensorDef> ModelReader::tensor(pb::TensorProto& t, const Bytes* raw) {
 Result<TensorDef> ModelReader::initializer(Bytes message) {
   std::string rest;
   std::vector<Bytes> raw;
-  RLX_OK(split(message, pb::TensorProto::kRawDataFieldNumber, options_.maxMessageBytes, &rest,
-               &raw));
+  RLX_OK(
+      split(message, pb::TensorProto::kRawDataFieldNumber, options_.maxMessageBytes, &rest, &raw));
   pb::TensorProto t;
   RLX_OK(parse(rest, options_, &t, "an initialiser"));
   return tensor(t, raw.empty() ? nullptr : &raw.back());
@@ -470,9 +473,9 @@ Result<ValueDef> ModelReader::value(const pb::ValueInfoProto& v) {
   out.name = v.name();
   const pb::TypeProto& type = v.type();
   if (!type.has_tensor_type()) {
-    out.unsupported = type.has_sequence_type()   ? "a sequence"
-                      : type.has_optional_type() ? "an optional"
-                      : type.has_map_type()      ? "a map"
+    out.unsupported = type.has_sequence_type()        ? "a sequence"
+                      : type.has_optional_type()      ? "an optional"
+                      : type.has_map_type()           ? "a map"
                       : type.has_sparse_tensor_type() ? "a sparse tensor"
                                                       : "a value without a type";
     return out;

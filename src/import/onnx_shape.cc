@@ -168,8 +168,8 @@ std::optional<Extents> gatherRule(Call& c) {
   const auto n = static_cast<int64_t>(data->dims.size());
   for (const Dim& d : at->dims) {
     if (!d.isConst() || d.value() < -n || d.value() >= n) return std::nullopt;
-    out.dims.push_back(data->dims[static_cast<std::size_t>(d.value() < 0 ? d.value() + n
-                                                                         : d.value())]);
+    out.dims.push_back(
+        data->dims[static_cast<std::size_t>(d.value() < 0 ? d.value() + n : d.value())]);
   }
   return out;
 }
@@ -199,8 +199,8 @@ std::optional<Extents> sliceRule(Call& c) {
     return std::clamp(v < 0 ? (v < -n ? -1 : v + n) : v, lo, hi);
   };
   const bool up = *step > 0;
-  const int64_t from = up ? std::max<int64_t>(clampTo(*start, -1, n), 0)
-                          : clampTo(*start, -1, n - 1),
+  const int64_t from =
+                    up ? std::max<int64_t>(clampTo(*start, -1, n), 0) : clampTo(*start, -1, n - 1),
                 to = up ? std::max<int64_t>(clampTo(*end, -1, n), 0) : clampTo(*end, -1, n - 1);
   Extents out;
   out.dtype = data->dtype;
@@ -305,20 +305,34 @@ struct RuleRow {
   Rule rule;
 };
 constexpr RuleRow kRules[] = {
-    {"Add", arithmetic},        {"Sub", arithmetic},
-    {"Mul", arithmetic},        {"Div", arithmetic},
-    {"Mod", arithmetic},        {"Max", arithmetic},
-    {"Min", arithmetic},        {"Equal", comparison},
-    {"Greater", comparison},    {"Less", comparison},
-    {"GreaterOrEqual", comparison}, {"LessOrEqual", comparison},
-    {"Where", where},           {"Identity", same},
-    {"Floor", same},            {"Ceil", same},
-    {"Round", same},            {"Cast", cast},
-    {"Concat", concatenate},    {"Gather", gatherRule},
-    {"Slice", sliceRule},       {"Unsqueeze", unsqueeze},
-    {"Squeeze", squeeze},       {"Reshape", reshapeRule},
-    {"ReduceProd", product},    {"ReduceSum", product},
-    {"Expand", expandRule},     {"ConstantOfShape", fill},
+    {"Add", arithmetic},
+    {"Sub", arithmetic},
+    {"Mul", arithmetic},
+    {"Div", arithmetic},
+    {"Mod", arithmetic},
+    {"Max", arithmetic},
+    {"Min", arithmetic},
+    {"Equal", comparison},
+    {"Greater", comparison},
+    {"Less", comparison},
+    {"GreaterOrEqual", comparison},
+    {"LessOrEqual", comparison},
+    {"Where", where},
+    {"Identity", same},
+    {"Floor", same},
+    {"Ceil", same},
+    {"Round", same},
+    {"Cast", cast},
+    {"Concat", concatenate},
+    {"Gather", gatherRule},
+    {"Slice", sliceRule},
+    {"Unsqueeze", unsqueeze},
+    {"Squeeze", squeeze},
+    {"Reshape", reshapeRule},
+    {"ReduceProd", product},
+    {"ReduceSum", product},
+    {"Expand", expandRule},
+    {"ConstantOfShape", fill},
     {"Range", sequence},
 };
 
@@ -360,8 +374,7 @@ std::optional<Extents> extentsOf(const Literal& v) {
       continue;
     }
     const double d = t->number(k);
-    if (!(std::fabs(d) <= (1 << 24)) || d != std::trunc(d) || std::signbit(d))
-      return std::nullopt;
+    if (!(std::fabs(d) <= (1 << 24)) || d != std::trunc(d) || std::signbit(d)) return std::nullopt;
     out.dims.emplace_back(static_cast<int64_t>(d));
   }
   return out;

@@ -67,7 +67,7 @@ std::string port(uint64_t field, std::string_view name, int type,
                  const std::vector<std::string>& dims) {
   std::string shape;
   for (const std::string& d : dims)
-    shape += bytes(1, d.empty()                        ? std::string()
+    shape += bytes(1, d.empty()                    ? std::string()
                       : d[0] >= '0' && d[0] <= '9' ? number(1, std::stoll(d))
                                                    : bytes(2, d));
   const std::string type_ = number(1, type) + bytes(2, shape);
@@ -76,8 +76,12 @@ std::string port(uint64_t field, std::string_view name, int type,
 std::string input(std::string_view name, int type, const std::vector<std::string>& dims) {
   return port(11, name, type, dims);
 }
-std::string output(std::string_view name) { return port(12, name, kFloat, {}); }
-std::string initializer(const std::string& t) { return bytes(5, t); }
+std::string output(std::string_view name) {
+  return port(12, name, kFloat, {});
+}
+std::string initializer(const std::string& t) {
+  return bytes(5, t);
+}
 
 std::string model(std::string_view graph, int64_t opset = 17, std::string_view more = {}) {
   return number(1, 8) + bytes(8, number(2, opset)) + bytes(7, graph) + std::string(more);
@@ -127,14 +131,13 @@ TEST(Onnx, ImportsWithRawDataInPlace) {
 
 TEST(Onnx, ShapeArithmeticBecomesDims) {
   // y = reshape(x, [shape(x)[0], -1]) for x [n, 2, 3].
-  const std::string graph = input("x", kFloat, {"n", "2", "3"}) +
-                            initializer(tensor("zero", kInt64, {}, longs({0}))) +
-                            initializer(tensor("axes", kInt64, {1}, longs({0}))) +
-                            initializer(tensor("rest", kInt64, {1}, longs({-1}))) +
-                            node("Shape", {"x"}, {"s"}) + node("Gather", {"s", "zero"}, {"n0"}) +
-                            node("Unsqueeze", {"n0", "axes"}, {"n1"}) +
-                            node("Concat", {"n1", "rest"}, {"to"}, attribute("axis", 0)) +
-                            node("Reshape", {"x", "to"}, {"y"}) + output("y");
+  const std::string graph =
+      input("x", kFloat, {"n", "2", "3"}) + initializer(tensor("zero", kInt64, {}, longs({0}))) +
+      initializer(tensor("axes", kInt64, {1}, longs({0}))) +
+      initializer(tensor("rest", kInt64, {1}, longs({-1}))) + node("Shape", {"x"}, {"s"}) +
+      node("Gather", {"s", "zero"}, {"n0"}) + node("Unsqueeze", {"n0", "axes"}, {"n1"}) +
+      node("Concat", {"n1", "rest"}, {"to"}, attribute("axis", 0)) +
+      node("Reshape", {"x", "to"}, {"y"}) + output("y");
   auto g = import(model(graph));
   ASSERT_TRUE(g) << g.error().text();
   EXPECT_EQ(text(g->type(g->outputs[0].value)), "f32[n,6]");
@@ -161,14 +164,15 @@ TEST(Onnx, InlinesFunctionsAndConstantBranches) {
   const std::string body = bytes(1, "Twice") + bytes(4, "a") + bytes(5, "b") +
                            bytes(7, node("Add", {"a", "a"}, {"b"}).substr(2)) +
                            bytes(9, number(2, 17)) + bytes(10, "mine");
-  const std::string call = input("x", kFloat, {"1"}) +
-                           node("Twice", {"x"}, {"y"}, {}, "mine") + output("y");
+  const std::string call =
+      input("x", kFloat, {"1"}) + node("Twice", {"x"}, {"y"}, {}, "mine") + output("y");
   EXPECT_EQ(run(model(call, 17, bytes(25, body) + bytes(8, bytes(1, "mine") + number(2, 1))),
                 {values({1}, {4})}),
             std::vector<double>{8});
   const std::string yes = node("Neg", {"x"}, {"t"}) + output("t"),
                     no = node("Abs", {"x"}, {"e"}) + output("e");
-  const std::string branches = graphAttribute("then_branch", yes) + graphAttribute("else_branch", no);
+  const std::string branches =
+      graphAttribute("then_branch", yes) + graphAttribute("else_branch", no);
   const std::string choice = input("x", kFloat, {"1"}) +
                              initializer(tensor("c", 9, {}, std::string(1, '\1'))) +
                              node("If", {"c"}, {"y"}, branches) + output("y");
@@ -251,7 +255,8 @@ TEST(Onnx, RefusesWhatIsNotWellFormed) {
        "tensor 'w': shape [2] of float needs 8 bytes, raw_data has 3"},
       {model(x + initializer(tensor("w", kFloat, {-2}, "")) + relu + y), Errc::BadFile,
        "tensor 'w': negative extent -2"},
-      {model(x + initializer(tensor("w", kFloat, {int64_t{1} << 40, int64_t{1} << 40}, "")) + relu + y),
+      {model(x + initializer(tensor("w", kFloat, {int64_t{1} << 40, int64_t{1} << 40}, "")) + relu +
+             y),
        Errc::FileBudget, "tensor 'w': shape [1099511627776,1099511627776] has more than"},
       {model(x + initializer(tensor("w", 9, {1}, "\x02")) + relu + y), Errc::BadFile,
        "a bool that is neither 0 nor 1"},
@@ -278,8 +283,9 @@ TEST(Onnx, RefusesRecursiveFunctions) {
   const std::string body = bytes(1, "F") + bytes(4, "a") + bytes(5, "b") +
                            bytes(7, node("F", {"a"}, {"b"}, {}, "mine").substr(2)) +
                            bytes(10, "mine");
-  auto g = import(model(input("x", kFloat, {"1"}) + node("F", {"x"}, {"y"}, {}, "mine") + output("y"),
-                        17, bytes(25, body)));
+  auto g =
+      import(model(input("x", kFloat, {"1"}) + node("F", {"x"}, {"y"}, {}, "mine") + output("y"),
+                   17, bytes(25, body)));
   ASSERT_FALSE(g);
   EXPECT_EQ(g.error().code(), Errc::FileBudget) << g.error().text();
 }
