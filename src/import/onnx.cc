@@ -38,6 +38,20 @@ std::string identifier(std::string_view name) {
   return out;
 }
 
+// Types that only casts, quantisation and moves take: they have no arithmetic and no scalars.
+bool isNarrow(DType t) { return !isPlain(t) || (isFloat(t) && info(t).bits <= 8); }
+constexpr std::string_view kNarrowOps[] = {
+    "Cast",    "CastLike",  "QuantizeLinear", "DequantizeLinear", "Identity",  "If",
+    "Reshape", "Transpose", "Flatten",        "Squeeze",          "Unsqueeze", "Shape",
+    "Size",    "Concat",    "Gather",         "Slice",            "Split",     "Expand"};
+
+DType dtypeOf(const Item& item) {
+  return item.value     ? item.value.dtype()
+         : item.literal ? item.literal->dtype
+         : item.extents ? item.extents->dtype
+                        : DType::F32;
+}
+
 // Whether a node's result depends on its operands' contents alone.
 bool foldable(const Graph& g, const Node& n) {
   auto fixed = [](const Shape& s) {
@@ -344,6 +358,14 @@ Status Importer::importNode(const NodeDef& node, std::size_t index, Scope& scope
            "opset " + std::to_string(opset) + " is not known, the latest is " +
                std::to_string(kLatestOpset),
            {});
+    return poison();
+  }
+
+  for (const Item* item : inputs) {
+    const bool moves = std::find(std::begin(kNarrowOps), std::end(kNarrowOps), node.op) !=
+                       std::end(kNarrowOps);
+    if (function || moves || !item || !isNarrow(dtypeOf(*item))) continue;
+    refuse(place, "dtype " + std::string(rlx::name(dtypeOf(*item))), {});
     return poison();
   }
 

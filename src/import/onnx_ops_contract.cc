@@ -56,6 +56,7 @@ void diagonals(Term& t) {
   for (std::size_t k = 0; k < t.axes.size(); ++k) {
     const auto later = t.axes.find(t.axes[k], k + 1);
     if (later == t.axes.npos) continue;
+    if (t.value.builder->failed()) return;
     const auto a = static_cast<int64_t>(k), z = static_cast<int64_t>(later);
     Shape first(t.value.shape().size(), Dim(1)), second = first;
     first[k] = extent(t.value, a), second[later] = extent(t.value, z);

@@ -117,7 +117,7 @@ Result<Value> integerConv(Call& c, Value x, Value w, Value bias) {
 
 // A zero point or scale of one output channel each, for a weight of that rank.
 Value perOutput(Value v, int64_t rank) {
-  if (!v || v.rank() != 1) return v;
+  if (!v || v.rank() != 1 || rank < 1) return v;
   if (extent(v, 0).is(1)) return reshape(v, {});
   Shape s(static_cast<std::size_t>(rank), Dim(1));
   s[0] = extent(v, 0);

@@ -102,6 +102,7 @@ Taps makeTaps(const Options& o, const Axis& a) {
 // In float for integers; `resizeWith` brings them back.
 Value resizeAxis(Value x, const Axis& a, const Taps& t) {
   Builder& b = *x.builder;
+  if (b.failed()) return x;
   const DType wide = isFloat(x.dtype()) ? computeType(x.dtype()) : DType::F32;
   std::vector<int64_t> line(x.shape().size(), 1);
   line[static_cast<std::size_t>(a.axis)] = a.to;
@@ -120,6 +121,7 @@ Value resizeAxis(Value x, const Axis& a, const Taps& t) {
 
 // An integer factor in nearest mode repeats elements, whatever the extent.
 Value repeat(Value x, int64_t axis, int64_t factor) {
+  if (x.builder->failed()) return x;
   Shape apart = x.shape(), joined = x.shape();
   const auto at = static_cast<std::size_t>(axis);
   apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(at) + 1, Dim(1));
@@ -228,6 +230,7 @@ Status resizeWith(Call& c, const Options& o, std::size_t roiInput, std::size_t s
   }
   x = convert(x, type);
   for (const auto& [a, outside] : masks) {
+    if (c.b.failed()) break;
     std::vector<int64_t> line(x.shape().size(), 1);
     line[static_cast<std::size_t>(a.axis)] = a.to;
     std::vector<uint8_t> bits;

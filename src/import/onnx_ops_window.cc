@@ -17,6 +17,9 @@ int64_t productOf(const std::vector<int64_t>& v) {
 }
 
 Result<std::vector<int64_t>> kernelOf(Call& c, const Value& w, std::size_t spatial) {
+  if (static_cast<std::size_t>(w.rank()) != spatial + 2)
+    return c.bad("a weight of shape " + text(w.shape()) + " for " + std::to_string(spatial) +
+                 " spatial axes");
   std::vector<int64_t> kernel = c.ints("kernel_shape");
   std::vector<int64_t> have;
   for (std::size_t k = 0; k < spatial; ++k) {
@@ -47,7 +50,7 @@ Status conv(Call& c) {
 // x with stride - 1 zeros between the elements of each spatial axis.
 Value spread(Value x, const std::vector<int64_t>& strides) {
   for (std::size_t k = 0; k < strides.size(); ++k) {
-    if (strides[k] == 1) continue;
+    if (strides[k] == 1 || x.builder->failed()) continue;
     const auto axis = static_cast<int64_t>(k) + 2;
     const Dim n = extent(x, axis);
     Shape apart = x.shape();
@@ -98,6 +101,7 @@ Status convTranspose(Call& c) {
         return c.unsupported("a given output size for the symbolic extent " + n.text());
       const std::size_t at = wanted.size() == spatial ? k : k + 2;
       if (!wanted.empty() && at >= wanted.size()) return c.bad("output_shape " + toText(wanted));
+      if (n.value() > kMaxWindow) return c.bad("input of shape " + text(x.shape()));
       const int64_t target = wanted.empty() ? n.value() * strides[k] : wanted[at];
       const int64_t total = strides[k] * (n.value() - 1) + extra[k] + reach + 1 - target;
       const int64_t half = total / 2;
