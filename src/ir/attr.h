@@ -1,6 +1,7 @@
 // Attributes of an op: a plain struct with its fields named once (RLX_FIELDS); printing, parsing
 // and comparison follow. `Attrs` holds any such struct, immutable and shared.
 #pragma once
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <memory>
@@ -116,9 +117,9 @@ class Attrs {
 
 namespace detail {
 inline std::string_view nextField(std::string_view& names) {
-  const auto cut = names.find(',');
+  const std::size_t cut = std::min(names.find(','), names.size());
   const std::string_view name = names.substr(0, cut);
-  names.remove_prefix(cut == names.npos ? names.size() : names.find_first_not_of(", ", cut));
+  names = names.substr(std::min(names.find_first_not_of(", ", cut), names.size()));
   return name;
 }
 template <class A>
