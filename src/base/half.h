@@ -1,6 +1,6 @@
-// Narrow floats as bit patterns: f16, bf16, f8e4m3fn, f8e5m2 to f32 and back, in plain integer
-// code. Every conversion to a narrower type rounds to nearest even and keeps NaN a NaN with its
-// sign. This is the meaning that vector code and devices are compared with.
+// Narrow floats as bit patterns: f16 and bf16 to f32 and back, in plain integer code. Every
+// conversion to a narrower type rounds to nearest even and keeps NaN a NaN with its sign. This is
+// the meaning that vector code and devices are compared with.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -16,7 +16,6 @@ struct NarrowFormat {
   int bias;
 };
 inline constexpr NarrowFormat kF16{5, 10, 15};
-inline constexpr NarrowFormat kF8E5M2{5, 2, 15};
 
 constexpr float decodeNarrow(uint32_t bits, NarrowFormat f) {
   const uint32_t sign = (bits >> (f.exponentBits + f.mantissaBits)) & 1u;
@@ -77,9 +76,6 @@ constexpr uint32_t encodeNarrow(float value, NarrowFormat f) {
 
 }  // namespace detail
 
-// What a value beyond the largest finite number becomes in a conversion to f8.
-enum class F8Overflow : uint8_t { Saturate, NonFinite };
-
 constexpr float f16ToF32(uint16_t bits) {
   return detail::decodeNarrow(bits, detail::kF16);
 }
@@ -99,15 +95,6 @@ constexpr uint16_t f32ToBf16(float value) {
 // Rounding f64 through f32 rounds twice; these round once.
 uint16_t f64ToF16(double value);
 uint16_t f64ToBf16(double value);
-
-// f8e5m2 is IEEE-like, with infinities.
-constexpr float f8e5m2ToF32(uint8_t bits) {
-  return detail::decodeNarrow(bits, detail::kF8E5M2);
-}
-uint8_t f32ToF8e5m2(float value, F8Overflow overflow);
-// f8e4m3fn has no infinity: 0x7f and 0xff are NaN, 448 is the largest number.
-float f8e4m3fnToF32(uint8_t bits);
-uint8_t f32ToF8e4m3fn(float value, F8Overflow overflow);
 
 // Whole arrays; `dst` has at least the size of `src`.
 void f16ToF32(std::span<const uint16_t> src, std::span<float> dst);

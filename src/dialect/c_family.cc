@@ -183,7 +183,7 @@ class Printer {
     }
     if (!isFloat(n.type)) {
       const bool negative = isSigned(n.type) && n.ivalue < 0;
-      const bool least = negative && kir::wrapInteger(n.type, -scalar::Wide{n.ivalue}) ==
+      const bool least = negative && kir::wrapBits(n.type, -scalar::Wide{n.ivalue}) ==
                                          static_cast<kir::Bits>(n.ivalue);
       const uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(n.ivalue) - (least ? 1 : 0)
                                           : static_cast<uint64_t>(n.ivalue);

@@ -208,75 +208,38 @@ Status ModelReader::fillTyped(const pb::TensorProto& t, int64_t count, TensorDef
     return bad("tensor " + quoted(t.name()) + ": " + field + " has " + std::to_string(got) +
                " entries, the shape needs " + std::to_string(want));
   };
-  switch (dtype) {
-    case DType::F32:
-      RLX_OK(expect(t.float_data_size(), count, "float_data"));
-      narrow<float>(t.float_data(), to);
-      return Ok{};
-    case DType::C64:
-      RLX_OK(expect(t.float_data_size(), 2 * count, "float_data"));
-      narrow<float>(t.float_data(), to);
-      return Ok{};
-    case DType::F64:
-      RLX_OK(expect(t.double_data_size(), count, "double_data"));
-      narrow<double>(t.double_data(), to);
-      return Ok{};
-    case DType::C128:
-      RLX_OK(expect(t.double_data_size(), 2 * count, "double_data"));
-      narrow<double>(t.double_data(), to);
-      return Ok{};
-    case DType::I64:
-      RLX_OK(expect(t.int64_data_size(), count, "int64_data"));
-      narrow<int64_t>(t.int64_data(), to);
-      return Ok{};
-    case DType::U32:
-      RLX_OK(expect(t.uint64_data_size(), count, "uint64_data"));
+  RLX_CHECK(info(dtype).kind != DTypeKind::Block, "a dtype that ONNX lacks");
+  const int width = info(dtype).bits;
+  // Which field holds what: onnx.proto, at TensorProto.
+  if (dtype == DType::F32 || dtype == DType::C64) {
+    RLX_OK(expect(t.float_data_size(), isComplex(dtype) ? 2 * count : count, "float_data"));
+    narrow<float>(t.float_data(), to);
+  } else if (dtype == DType::F64 || dtype == DType::C128) {
+    RLX_OK(expect(t.double_data_size(), isComplex(dtype) ? 2 * count : count, "double_data"));
+    narrow<double>(t.double_data(), to);
+  } else if (dtype == DType::I64) {
+    RLX_OK(expect(t.int64_data_size(), count, "int64_data"));
+    narrow<int64_t>(t.int64_data(), to);
+  } else if (dtype == DType::U32 || dtype == DType::U64) {
+    RLX_OK(expect(t.uint64_data_size(), count, "uint64_data"));
+    if (width == 32)
       narrow<uint32_t>(t.uint64_data(), to);
-      return Ok{};
-    case DType::U64:
-      RLX_OK(expect(t.uint64_data_size(), count, "uint64_data"));
+    else
       narrow<uint64_t>(t.uint64_data(), to);
-      return Ok{};
-    case DType::I32:
-      RLX_OK(expect(t.int32_data_size(), count, "int32_data"));
-      narrow<int32_t>(t.int32_data(), to);
-      return Ok{};
-    case DType::F16:
-    case DType::BF16:
-    case DType::I16:
-    case DType::U16:
-      RLX_OK(expect(t.int32_data_size(), count, "int32_data"));
-      narrow<uint16_t>(t.int32_data(), to);
-      return Ok{};
-    case DType::Bool:
-      RLX_OK(expect(t.int32_data_size(), count, "int32_data"));
+  } else {
+    // Packed elements come two in each entry, as in raw data.
+    RLX_OK(expect(t.int32_data_size(), isPlain(dtype) ? count : storageBytes(dtype, count),
+                  "int32_data"));
+    if (dtype == DType::Bool)
       narrow<bool>(t.int32_data(), to);
-      return Ok{};
-    case DType::I8:
-    case DType::U8:
-    case DType::F8E4M3:
-    case DType::F8E5M2:
-      RLX_OK(expect(t.int32_data_size(), count, "int32_data"));
+    else if (width == 32)
+      narrow<int32_t>(t.int32_data(), to);
+    else if (width == 16)
+      narrow<uint16_t>(t.int32_data(), to);
+    else
       narrow<uint8_t>(t.int32_data(), to);
-      return Ok{};
-    case DType::I4:
-    case DType::U4:
-    case DType::F4E2M1:  // two elements in each entry, as in raw data
-      RLX_OK(expect(t.int32_data_size(), storageBytes(dtype, count), "int32_data"));
-      narrow<uint8_t>(t.int32_data(), to);
-      return Ok{};
-    case DType::Q4_0:
-    case DType::Q4_1:
-    case DType::Q5_0:
-    case DType::Q5_1:
-    case DType::Q8_0:
-    case DType::Q2_K:
-    case DType::Q3_K:
-    case DType::Q4_K:
-    case DType::Q5_K:
-    case DType::Q6_K: break;
   }
-  RLX_UNREACHABLE("a dtype that ONNX lacks");
+  return Ok{};
 }
 
 Status ModelReader::fillExternal(const pb::TensorProto& t, uint64_t needed, TensorDef* out) {

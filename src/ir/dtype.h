@@ -15,6 +15,7 @@ enum class DType : uint8_t {
 };
 
 enum class DTypeKind : uint8_t { Float, Complex, Int, UInt, Bool, Block };
+enum class Specials : uint8_t { None, Ieee, NanOnly };
 
 struct DTypeInfo {
   std::string_view name;
@@ -22,11 +23,13 @@ struct DTypeInfo {
   DTypeKind kind;
   int blockElements;  // elements that share one block of storage
   int blockBytes;
+  int exponentBits, mantissaBits;  // of a float or of the parts of a complex number; else 0
+  Specials specials;
 };
 
 inline constexpr auto kDTypes = std::to_array<DTypeInfo>({
-#define RLX_DTYPE(Id, name, bits, kind, elements, bytes) \
-  {#name, bits, DTypeKind::kind, elements, bytes},
+#define RLX_DTYPE(Id, name, bits, kind, elements, bytes, exponent, mantissa, specials) \
+  {#name, bits, DTypeKind::kind, elements, bytes, exponent, mantissa, Specials::specials},
 #include "ir/dtype.def"
 #undef RLX_DTYPE
 });

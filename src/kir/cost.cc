@@ -94,7 +94,7 @@ class Estimator {
       case ExprKind::Cast: {
         const Known x = walk(n.args[0]);
         if (!x || !isIntegral(n.type)) return Known();
-        return static_cast<int64_t>(wrapInteger(n.type, *x));
+        return static_cast<int64_t>(wrapBits(n.type, *x));
       }
       case ExprKind::Apply: {
         std::array<scalar::Wide, 3> x{};
@@ -106,7 +106,7 @@ class Estimator {
           x[i] = wideInteger(n.args[i]->type, static_cast<Bits>(*v));
         }
         return static_cast<int64_t>(
-            wrapInteger(n.type, scalar::integerValue(n.op, x[0], x[1], x[2], valueBits(t))));
+            wrapBits(n.type, scalar::integerValue(n.op, x[0], x[1], x[2], valueBits(t))));
       }
       case ExprKind::Load:
       case ExprKind::Bitcast: return Known();

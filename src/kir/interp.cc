@@ -213,7 +213,7 @@ class Machine {
     RLX_OK(memory(globals));
     for (const auto& [r, bits] : code_.constants) fill(r, bits);
     for (std::size_t i = 0; i < params.size(); ++i)
-      fill(code_.params + static_cast<uint32_t>(i), wrapInteger(DType::I32, params[i]));
+      fill(code_.params + static_cast<uint32_t>(i), wrapBits(DType::I32, params[i]));
     for (std::size_t l = 0; l < lanes_; ++l) {
       const auto bx = static_cast<std::size_t>(k_.block[0]);
       const auto by = static_cast<std::size_t>(k_.block[1]);

@@ -58,7 +58,7 @@ void doubleReference(const LaneOp& i, std::size_t n) {
 void integerReference(const LaneOp& i, std::size_t n) {
   const DType result = info(i.op).result == ScalarResult::Bool ? DType::Bool : i.type;
   for (std::size_t l = 0; l < n; ++l)
-    i.dst[l] = wrapInteger(
+    i.dst[l] = wrapBits(
         result, scalar::integerValue(i.op, wideInteger(i.type, i.a[l]), wideInteger(i.type, i.b[l]),
                                      wideInteger(i.type, i.c[l]), valueBits(i.type)));
 }

@@ -1,24 +1,11 @@
 #include "kir/number.h"
 
 #include <bit>
-#include <cmath>
 
-#include "base/half.h"
-#include "base/result.h"
+#include "ir/element.h"
 
 namespace rlx::kir {
 namespace {
-
-Bits saturate(DType t, double v) {
-  if (std::isnan(v)) return 0;
-  const int w = valueBits(t);
-  const double hi = std::ldexp(1.0, isSigned(t) ? w - 1 : w);
-  const double lo = isSigned(t) ? -hi : 0;
-  v = std::trunc(v);
-  if (v >= hi) return wrapInteger(t, (scalar::Wide{1} << (isSigned(t) ? w - 1 : w)) - 1);
-  if (v <= lo) return wrapInteger(t, isSigned(t) ? -(scalar::Wide{1} << (w - 1)) : 0);
-  return wrapInteger(t, static_cast<scalar::Wide>(v));
-}
 
 // To nearest even in one step, whatever the width of the integer.
 Bits fromWide(DType to, scalar::Wide v) {
@@ -33,13 +20,9 @@ Bits fromWide(DType to, scalar::Wide v) {
 
 }  // namespace
 
-Bits wrapInteger(DType t, scalar::Wide v) {
-  const int w = valueBits(t);
-  if (w >= 64) return static_cast<Bits>(v);
-  const scalar::Wide mask = (scalar::Wide{1} << w) - 1;
-  v &= mask;
-  if (isSigned(t) && (v >> (w - 1)) != 0) v -= mask + 1;
-  return static_cast<Bits>(static_cast<int64_t>(v));
+Bits wrapBits(DType t, scalar::Wide v) {
+  if (t == DType::Bool) return static_cast<Bits>(v & 1);
+  return static_cast<Bits>(wrapInteger(t, v));
 }
 
 scalar::Wide wideInteger(DType t, Bits bits) {
@@ -48,20 +31,11 @@ scalar::Wide wideInteger(DType t, Bits bits) {
 }
 
 Bits fromDouble(DType t, double v) {
-  if (t == DType::F64) return std::bit_cast<uint64_t>(v);
-  if (t == DType::F32) return std::bit_cast<uint32_t>(static_cast<float>(v));
-  if (t == DType::F16) return f64ToF16(v);
-  if (t == DType::BF16) return f64ToBf16(v);
-  RLX_UNREACHABLE("not a float type of the kernel IR");
+  return encodeFloat(t, v);
 }
 
 double toDouble(DType t, Bits bits) {
-  if (t == DType::F64) return std::bit_cast<double>(bits);
-  if (t == DType::F32)
-    return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  if (t == DType::F16) return static_cast<double>(f16ToF32(static_cast<uint16_t>(bits)));
-  if (t == DType::BF16) return static_cast<double>(bf16ToF32(static_cast<uint16_t>(bits)));
-  return static_cast<double>(wideInteger(t, bits));
+  return isFloat(t) ? decodeFloat(t, bits) : static_cast<double>(wideInteger(t, bits));
 }
 
 Bits castBits(DType to, DType from, Bits bits) {
@@ -70,10 +44,10 @@ Bits castBits(DType to, DType from, Bits bits) {
     return isFloat(from) ? toDouble(from, bits) != 0 : wideInteger(from, bits) != 0;
   if (isFloat(from)) {
     const double v = toDouble(from, bits);
-    return isFloat(to) ? fromDouble(to, v) : saturate(to, v);
+    return isFloat(to) ? fromDouble(to, v) : static_cast<Bits>(saturateInteger(to, v));
   }
   const scalar::Wide v = wideInteger(from, bits);
-  return isFloat(to) ? fromWide(to, v) : wrapInteger(to, v);
+  return isFloat(to) ? fromWide(to, v) : wrapBits(to, v);
 }
 
 Bits recastBits(DType to, Bits bits) {
@@ -81,7 +55,7 @@ Bits recastBits(DType to, Bits bits) {
     const int w = info(to).bits;
     return w == 64 ? bits : bits & ((Bits{1} << w) - 1);
   }
-  return wrapInteger(to, static_cast<scalar::Wide>(static_cast<int64_t>(bits)));
+  return wrapBits(to, static_cast<scalar::Wide>(static_cast<int64_t>(bits)));
 }
 
 }  // namespace rlx::kir

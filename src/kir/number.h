@@ -29,7 +29,7 @@ constexpr int valueBits(DType t) {
 }
 
 // Modulo 2^n, as the type represents it.
-Bits wrapInteger(DType t, scalar::Wide value);
+Bits wrapBits(DType t, scalar::Wide value);
 scalar::Wide wideInteger(DType t, Bits bits);
 // Nearest even; overflow to infinity. Float types only.
 Bits fromDouble(DType t, double value);

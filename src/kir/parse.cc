@@ -422,7 +422,7 @@ class Parser {
       r = std::from_chars(first, last, v);
     }
     if (r.ec != std::errc() || r.ptr != last || !rlx::isInteger(t) ||
-        static_cast<int64_t>(wrapInteger(t, v)) != v) {
+        static_cast<int64_t>(wrapBits(t, v)) != v) {
       fail("a malformed number, or one outside " + std::string(name(t)));
       return index(0);
     }

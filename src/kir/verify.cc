@@ -208,7 +208,7 @@ class Verifier {
   }
 
   Status constant(const Expr& e) {
-    if (isIntegral(e->type) && static_cast<int64_t>(wrapInteger(e->type, e->ivalue)) != e->ivalue)
+    if (isIntegral(e->type) && static_cast<int64_t>(wrapBits(e->type, e->ivalue)) != e->ivalue)
       return badIn(e, "an integer constant does not fit its type");
     if (isIntegral(e->type) && e->fvalue != 0) return badIn(e, "an integer with a float value");
     return Ok{};

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "ir/dtype.h"
+#include "ir/element.h"
 #include "ir/literal.h"
 
 namespace rlx {
@@ -25,7 +26,7 @@ struct RefTensor {
   // Element as a double, whatever the dtype (real part of a complex one).
   double number(int64_t at) const;
   // Element as an exact integer; U64 is not negative.
-  __extension__ typedef __int128 Wide;
+  using Wide = scalar::Wide;
   Wide integer(int64_t at) const;
   // Stores an integer, wrapped to the dtype.
   void setInteger(int64_t at, Wide v);
@@ -38,9 +39,6 @@ std::vector<int64_t> rowMajorStrides(std::span<const int64_t> shape);
 // Advances a row-major multi-index; false after the last.
 bool nextIndex(std::vector<int64_t>& index, std::span<const int64_t> shape);
 int64_t offsetOf(std::span<const int64_t> index, std::span<const int64_t> shape);
-int64_t wrapInteger(DType t, RefTensor::Wide v);
-// One value of a float dtype rounded to it (nearest even), kept as a double.
-double roundTo(DType t, double v);
 
 // Storage bytes to values and back; Unsupported for block-quantised dtypes.
 Result<RefTensor> fromBytes(DType dtype, std::vector<int64_t> shape,

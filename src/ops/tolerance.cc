@@ -8,83 +8,10 @@
 namespace rlx {
 namespace {
 
-double unit(DType t) {
-  switch (t) {
-    case DType::F64:
-    case DType::C128: return 0x1p-52;
-    case DType::F32:
-    case DType::C64: return 0x1p-23;
-    case DType::F16: return 0x1p-10;
-    case DType::BF16: return 0x1p-7;
-    case DType::F8E4M3: return 0x1p-3;
-    case DType::F8E5M2:
-    case DType::F4E2M1: return 0x1p-2;
-    case DType::I8:
-    case DType::I16:
-    case DType::I32:
-    case DType::I64:
-    case DType::U8:
-    case DType::U16:
-    case DType::U32:
-    case DType::U64:
-    case DType::Bool:
-    case DType::I4:
-    case DType::U4:
-    case DType::Q4_0:
-    case DType::Q4_1:
-    case DType::Q5_0:
-    case DType::Q5_1:
-    case DType::Q8_0:
-    case DType::Q2_K:
-    case DType::Q3_K:
-    case DType::Q4_K:
-    case DType::Q5_K:
-    case DType::Q6_K: return 0;
-  }
-  return 0;
-}
-
-// The smallest positive number, subnormals included.
-double smallest(DType t) {
-  switch (t) {
-    case DType::F64:
-    case DType::C128: return 0x1p-1074;
-    case DType::F32:
-    case DType::C64: return 0x1p-149;
-    case DType::F16: return 0x1p-24;
-    case DType::BF16: return 0x1p-133;
-    case DType::F8E4M3:
-    case DType::F8E5M2:
-    case DType::F4E2M1:
-    case DType::I8:
-    case DType::I16:
-    case DType::I32:
-    case DType::I64:
-    case DType::U8:
-    case DType::U16:
-    case DType::U32:
-    case DType::U64:
-    case DType::Bool:
-    case DType::I4:
-    case DType::U4:
-    case DType::Q4_0:
-    case DType::Q4_1:
-    case DType::Q5_0:
-    case DType::Q5_1:
-    case DType::Q8_0:
-    case DType::Q2_K:
-    case DType::Q3_K:
-    case DType::Q4_K:
-    case DType::Q5_K:
-    case DType::Q6_K: return 0;
-  }
-  return 0;
-}
-
 // Units in the last place of the arithmetic's type, expressed in the storage type: narrow floats
 // compute in f32 and round once.
 double relative(DType t, double ulps) {
-  const double store = unit(t);
+  const double store = epsilon(t);
   if (store == 0) return 0;
   return t == DType::F64 ? ulps * store : ulps * 0x1p-23 + (store > 0x1p-23 ? store * 0.51 : 0);
 }
@@ -95,7 +22,7 @@ constexpr double kHardCap = 1e-3;  // of the operand scale, in f32
 
 Tolerance tolerance(OpKind op, DType dtype, int64_t length) {
   Tolerance t;
-  if (unit(dtype) == 0) return t;
+  if (epsilon(dtype) == 0) return t;
   const auto index = static_cast<std::size_t>(op);
   double ulps = 4;
   if (index < kScalarCount) ulps = std::max(kScalars[index].ulp, 0.0);
@@ -104,23 +31,24 @@ Tolerance tolerance(OpKind op, DType dtype, int64_t length) {
   const double root = std::sqrt(static_cast<double>(std::max<int64_t>(length, 1)));
   t.relative = relative(dtype, ulps);
   t.absolute = length > 1 || opDef(op).info.composite
-                   ? std::min(relative(dtype, 2 * root), std::max(kHardCap, unit(dtype)))
+                   ? std::min(relative(dtype, 2 * root), std::max(kHardCap, epsilon(dtype)))
                    : 0;
   return t;
 }
 
 Tolerance graphTolerance(DType dtype, int64_t depth, int64_t length) {
   Tolerance t;
-  if (unit(dtype) == 0) return t;
+  if (epsilon(dtype) == 0) return t;
   const double root = std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1))) *
                       std::sqrt(static_cast<double>(std::max<int64_t>(length, 1)));
   t.relative = relative(dtype, 16);
   // Narrow floats round once more at every op on the way.
   const double rounding =
-      unit(dtype) > 0x1p-23
-          ? unit(dtype) * std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1)))
+      epsilon(dtype) > 0x1p-23
+          ? epsilon(dtype) * std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1)))
           : 0;
-  t.absolute = std::min(relative(dtype, 2 * root) + rounding, std::max(kHardCap, 4 * unit(dtype)));
+  t.absolute =
+      std::min(relative(dtype, 2 * root) + rounding, std::max(kHardCap, 4 * epsilon(dtype)));
   return t;
 }
 
@@ -148,8 +76,8 @@ Difference compare(const RefTensor& got, const RefTensor& want, Tolerance t, dou
   if (scale == 0) scale = largest;
   // Below the normal range errors are steps of the dtype, not units of the value.
   const double ulps =
-      info(want.dtype).bits < 32 ? 0.51 : std::max(1.0, t.relative / unit(want.dtype) * 0.5);
-  const double subnormal = t.relative > 0 ? smallest(want.dtype) * ulps : 0;
+      info(want.dtype).bits < 32 ? 0.51 : std::max(1.0, t.relative / epsilon(want.dtype) * 0.5);
+  const double subnormal = t.relative > 0 ? smallestPositive(want.dtype) * ulps : 0;
   for (std::size_t k = 0; k < want.f.size(); ++k) {
     const double g = got.f[k], w = want.f[k];
     if ((std::isnan(g) && std::isnan(w)) || g == w) {
