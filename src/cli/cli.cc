@@ -93,14 +93,10 @@ constexpr NpyType kNpy[] = {{DType::F64, "<f8"}, {DType::F32, "<f4"},  {DType::F
                             {DType::U16, "<u2"}, {DType::U8, "|u1"},   {DType::Bool, "|b1"},
                             {DType::C64, "<c8"}, {DType::C128, "<c16"}};
 
-bool endsWith(std::string_view s, std::string_view end) {
-  return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
-}
-
 }  // namespace
 
 Result<Tensor> readTensor(const std::string& path) {
-  if (endsWith(path, ".pb")) {
+  if (path.ends_with(".pb")) {
     RLX_TRY(OnnxTensor t, readOnnxTensor(path));
     return std::move(t.value);
   }

@@ -221,15 +221,19 @@ Status onnxTest(const std::vector<std::string>& folders, const std::string& devi
     allowed = "\n" + allowed + "\n";
   }
   RLX_TRY(const std::vector<OnnxTestResult> results, runOnnxTests(folders, options));
-  int64_t passed = 0, failed = 0, unsupported = 0;
+  int64_t passed = 0, failed = 0, unsupported = 0, expected = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const OnnxTestResult& r : results) {
     const bool excused = allowed.find("\n" + r.name + "\n") != allowed.npos;
+    const bool mayFail = allowed.find("\n!" + r.name + "\n") != allowed.npos;
     const char* outcome = "passed";
     std::string detail = r.detail;
-    if (r.outcome == OnnxTestResult::Passed && excused) {
+    if (r.outcome == OnnxTestResult::Passed && (excused || mayFail)) {
       ++failed, outcome = "failed";
-      detail = "passes, but the list says unsupported";
+      detail =
+          mayFail ? "passes, but the list says it fails" : "passes, but the list says unsupported";
+    } else if (r.outcome == OnnxTestResult::Failed && mayFail) {
+      ++expected, outcome = "expected to fail";
     } else if (r.outcome == OnnxTestResult::Passed) {
       ++passed;
     } else if (r.outcome == OnnxTestResult::Unsupported) {
@@ -245,8 +249,11 @@ Status onnxTest(const std::vector<std::string>& folders, const std::string& devi
       std::printf("%s %s: %s\n", outcome, r.name.c_str(), detail.c_str());
   }
   if (common.json)
-    printJson(
-        {{"tests", all}, {"passed", passed}, {"failed", failed}, {"unsupported", unsupported}});
+    printJson({{"tests", all},
+               {"passed", passed},
+               {"failed", failed},
+               {"unsupported", unsupported},
+               {"expectedToFail", expected}});
   else
     std::printf("%lld passed, %lld failed, %lld unsupported\n", static_cast<long long>(passed),
                 static_cast<long long>(failed), static_cast<long long>(unsupported));
@@ -296,7 +303,9 @@ void addWorkVerbs(CLI::App& app, Common& common, int& exitCode) {
     s->footer("Example: rlx onnx-test /usr/share/libonnx-testdata/data/node --device cpu");
     s->add_option("DIR", *folders, "Test folders, or folders of them")->required();
     s->add_option("--device,-d", *device, "Device")->capture_default_str();
-    s->add_option("--allow", *allow, "File with the names of tests that may be unsupported");
+    s->add_option("--allow", *allow,
+                  "File with the names of tests that may be unsupported, and of !tests that are "
+                  "known to fail");
     s->add_flag("--list", *list, "Print every test that did not pass");
     s->callback([=, &common, &exitCode] {
       if (const Status r = onnxTest(*folders, *device, *allow, *list, common, exitCode); !r)

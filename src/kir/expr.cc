@@ -62,6 +62,11 @@ Expr integer(DType type, int64_t value) {
   return make(std::move(n));
 }
 
+Expr zero(DType type) {
+  if (!isFloat(type)) return integer(type, 0);
+  return cast(type, constant(computeType(type), 0));
+}
+
 static Expr builtin(ExprKind kind, int axis) {
   ExprNode n;
   n.kind = kind;

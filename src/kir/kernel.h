@@ -1,14 +1,15 @@
-// Kernel IR, level 3: one kernel as structured loops over buffers. Everything that runs on a device is
-// this; emitters and dialects only spell it.
+// Kernel IR, level 3: one kernel as structured loops over buffers. Everything that runs on a device
+// is this; emitters and dialects only spell it.
 //
-// Model of execution. A launch has a grid of groups; a group has block[0]*block[1]*block[2] lanes that
-// share Shared buffers and meet at Barrier statements (uniform flow only). On the CPU block is {1,1,1},
-// groups are spread over threads, and loops marked Vector are executed several iterations at once.
+// Model of execution. A launch has a grid of groups; a group has block[0]*block[1]*block[2] lanes
+// that share Shared buffers and meet at Barrier statements (uniform flow only). On the CPU block is
+// {1,1,1}, groups are spread over threads, and loops marked Vector are executed several iterations
+// at once.
 //
-// Types. Values that take part in arithmetic (Apply) are F64 F32 I64 I32 U64 U32 or Bool. Narrow types
-// (F16 BF16 I16 I8 U16 U8) occur only as the result of Load and Cast and as the operand of Cast, Store,
-// Let and Select: a lowering casts to computeType(t), computes, and casts back once per op.
-// Bool buffers hold one byte per element, 0 or 1. Index expressions are I32.
+// Types. Values that take part in arithmetic (Apply) are F64 F32 I64 I32 U64 U32 or Bool. Narrow
+// types (F16 BF16 I16 I8 U16 U8) occur only as the result of Load and Cast and as the operand of
+// Cast, Store, Let and Select: a lowering casts to computeType(t), computes, and casts back once
+// per op. Bool buffers hold one byte per element, 0 or 1. Index expressions are I32.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -70,7 +71,10 @@ struct ExprNode {
 // Constructors. Integer literals wrap to the type.
 Expr constant(DType type, double value);
 Expr integer(DType type, int64_t value);
-inline Expr index(int64_t value) { return integer(DType::I32, value); }
+Expr zero(DType type);  // 0 of any dtype; narrow floats by a cast from f32
+inline Expr index(int64_t value) {
+  return integer(DType::I32, value);
+}
 Expr groupId(int axis);
 Expr localId(int axis);
 Expr cast(DType type, const Expr& x);     // folds constants and identities
@@ -86,7 +90,8 @@ enum class StmtKind : uint8_t {
   Let,         // var = value; single assignment
   Mutable,     // var = value; may be assigned later
   Assign,      // var = value
-  Accumulate,  // var = op(var, value): a reduction whose order may be changed (Add Mul Max Min And Or)
+  Accumulate,  // var = op(var, value): a reduction whose order may be changed (Add Mul Max Min And
+               // Or)
   Store,       // buffers[buffer][index] = value, when `condition` is absent or true
   For,         // for (var = lo; var < hi; var += step) body; step > 0, constant
   If,          // if (condition) body else otherwise

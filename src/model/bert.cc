@@ -157,10 +157,6 @@ class BertBuilder {
 
 }  // namespace
 
-bool isBertFolder(const std::string& folder) {
-  return static_cast<bool>(readConfig(folder));
-}
-
 Result<Graph> loadBert(const std::string& folder, BertHead head) {
   auto built = [&]() -> Result<Graph> {
     RLX_TRY(const Config c, readConfig(folder));

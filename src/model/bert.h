@@ -14,7 +14,4 @@ namespace rlx {
 enum class BertHead : uint8_t { HiddenState, Sentence };
 Result<Graph> loadBert(const std::string& folder, BertHead head);
 
-// True when the folder's config.json names a model that loadBert takes.
-bool isBertFolder(const std::string& folder);
-
 }  // namespace rlx

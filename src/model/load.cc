@@ -6,10 +6,6 @@
 
 namespace rlx {
 
-static bool endsWith(std::string_view s, std::string_view end) {
-  return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
-}
-
 Result<Graph> loadModel(const std::string& path) {
   switch (pathKind(path)) {
     case PathKind::Missing: return Error(Errc::NotFound, "no such file or folder: " + path);
@@ -22,9 +18,9 @@ Result<Graph> loadModel(const std::string& path) {
     case PathKind::File: break;
   }
   auto loaded = [&]() -> Result<Graph> {
-    if (endsWith(path, ".onnx")) return importOnnx(path);
+    if (path.ends_with(".onnx")) return importOnnx(path);
     RLX_TRY(const auto file, MappedFile::open(path));
-    if (endsWith(path, ".rlx")) return parseGraph(file->text());
+    if (path.ends_with(".rlx")) return parseGraph(file->text());
     if (file->text().substr(0, 5) == "RLXG1") return decodeGraph(file->bytes());
     return Error(Errc::Unsupported, "unknown model format")
         .hint("formats: .onnx, a folder with config.json and model.safetensors, .rlx");

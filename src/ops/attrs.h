@@ -151,6 +151,9 @@ struct LinearAttrs {
   RLX_FIELDS(transposed)
 };
 
+// The axes of a dot_general operand that are neither batch nor contracted, in order.
+std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& batch,
+                              const std::vector<int64_t>& contract);
 // A possibly negative axis as 0..rank-1; BadAttribute otherwise.
 Result<int64_t> normalizeAxis(std::string_view op, int64_t axis, std::size_t rank);
 // Right-aligned broadcasting of two shapes: extents provably equal, or 1 on one side.

@@ -9,20 +9,6 @@ namespace {
 
 using kir::Expr;
 
-bool contains(const std::vector<int64_t>& v, int64_t x) {
-  for (const int64_t e : v)
-    if (e == x) return true;
-  return false;
-}
-
-std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& batch,
-                              const std::vector<int64_t>& contract) {
-  std::vector<int64_t> out;
-  for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
-    if (!contains(batch, k) && !contains(contract, k)) out.push_back(k);
-  return out;
-}
-
 struct DotGeneral {
   using Attributes = DotAttrs;
   static constexpr std::string_view doc =
@@ -30,6 +16,7 @@ struct DotGeneral {
       "axes: "
       "batch, free axes of the left, free axes of the right. Accumulates in f32 or wider.";
   static constexpr int minInputs = 2, maxInputs = 2;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     const auto& a = c.attrs.as<DotAttrs>();
     RLX_OK(requireKind(c, 0, "fi"));
@@ -120,9 +107,7 @@ struct DotGeneral {
     for (const int64_t k : a.lhsContract)
       f.extents.push_back(c.shape(0)[static_cast<std::size_t>(k)]);
     const DType acc = computeType(c.results[0]->dtype);
-    f.accumulators = {
-        {acc, isFloat(acc) ? kir::constant(acc, 0) : kir::integer(acc, 0), ScalarOp::Add}};
-    f.reuses = true;
+    f.accumulators = {{acc, kir::zero(acc), ScalarOp::Add}};
     const auto last = [](const std::vector<int64_t>& v, std::size_t rank) {
       return !v.empty() && v.back() == static_cast<int64_t>(rank) - 1;
     };
@@ -190,6 +175,7 @@ struct Conv {
       "to 3 "
       "spatial axes, zero padding.";
   static constexpr int minInputs = 2, maxInputs = 3;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     const auto& a = c.attrs.as<ConvAttrs>();
     RLX_OK(requireKind(c, 0, "fi"));
@@ -259,9 +245,7 @@ struct Conv {
     Fold f;
     f.extents.assign(c.shape(1).begin() + 1, c.shape(1).end());
     const DType acc = computeType(c.results[0]->dtype);
-    f.accumulators = {
-        {acc, isFloat(acc) ? kir::constant(acc, 0) : kir::integer(acc, 0), ScalarOp::Add}};
-    f.reuses = true;
+    f.accumulators = {{acc, kir::zero(acc), ScalarOp::Add}};
     if (c.attrs<ConvAttrs>().groups == 1) f.tileAxis = 1;
     return f;
   }
@@ -287,7 +271,7 @@ struct Conv {
     }
     const DType t = c.operands[0]->dtype;
     const DType acc = computeType(t);
-    const Expr zero = kir::cast(t, isFloat(acc) ? kir::constant(acc, 0) : kir::integer(acc, 0));
+    const Expr zero = kir::zero(t);
     values[0] = mul(kir::cast(acc, c.operandIf(0, from, inside, zero)), c.wide(1, weight));
   }
   static Expr foldFinish(LowerContext& c, const Index& at, std::span<const Expr> acc) {
@@ -302,6 +286,7 @@ struct Pool {
       "-inf; "
       "countPadding divides averages by the whole window.";
   static constexpr int minInputs = 1, maxInputs = 1;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     const auto& a = c.attrs.as<PoolAttrs>();
     RLX_OK(requireKind(c, 0, a.kind == PoolKind::Max ? "fi" : "f"));
@@ -375,7 +360,6 @@ struct Pool {
                                                               : -(int64_t{1} << (info(t).bits - 1)))
                                                        : 0),
                          ScalarOp::Max}};
-    f.reuses = true;
     return f;
   }
   static void foldStep(LowerContext& c, const Index& at, const Index& r,

@@ -217,7 +217,6 @@ Fold scatterFold(LowerContext& c, const Index& at, std::vector<Dim> extents) {
   const DType t = computeType(c.operands[0]->dtype);
   f.accumulators = {{t, kir::cast(t, c.operand(0, at)), ScalarOp::Add}};
   f.ordered = true;
-  f.reuses = true;
   return f;
 }
 
@@ -235,6 +234,7 @@ struct ScatterElements {
       "1[i]; "
       "duplicates combine in row-major order.";
   static constexpr int minInputs = 3, maxInputs = 3;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     RLX_OK(scatterTypes(c));
     RLX_OK(requireRank(c, 1, c.types[0].shape.size()));
@@ -283,8 +283,7 @@ struct ScatterElements {
                   c.dim(c.shape(0)[axis]));
     const Expr hit = c.let(both(inside, equal(i, at[axis])));
     const DType t = c.operands[2]->dtype;
-    const Expr zero = kir::cast(
-        t, isFloat(t) ? kir::constant(computeType(t), 0) : kir::integer(computeType(t), 0));
+    const Expr zero = kir::zero(t);
     scatterJoin(c, hit, c.let(kir::cast(computeType(t), c.operandIf(2, from, hit, zero))), values);
   }
   static Expr foldFinish(LowerContext& c, const Index&, std::span<const Expr> acc) {
@@ -299,6 +298,7 @@ struct ScatterNd {
       "operand 1; "
       "duplicates combine in row-major order.";
   static constexpr int minInputs = 3, maxInputs = 3;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     RLX_OK(scatterTypes(c));
     const Shape &s = c.types[0].shape, &i = c.types[1].shape;
@@ -349,8 +349,7 @@ struct ScatterNd {
     Index from = r;
     from.insert(from.end(), at.begin() + static_cast<std::ptrdiff_t>(tuple), at.end());
     const DType t = c.operands[2]->dtype;
-    const Expr zero = kir::cast(
-        t, isFloat(t) ? kir::constant(computeType(t), 0) : kir::integer(computeType(t), 0));
+    const Expr zero = kir::zero(t);
     scatterJoin(c, hit, c.let(kir::cast(computeType(t), c.operandIf(2, from, hit, zero))), values);
   }
   static Expr foldFinish(LowerContext& c, const Index&, std::span<const Expr> acc) {

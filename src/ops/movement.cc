@@ -304,11 +304,7 @@ struct Pad {
       }
       from.push_back(c.let(i));
     }
-    kir::Expr otherwise = kir::cast(c.results[0]->dtype, kir::constant(DType::F32, 0));
-    if (isInteger(c.results[0]->dtype) || c.results[0]->dtype == DType::Bool)
-      otherwise = kir::integer(c.results[0]->dtype, 0);
-    else if (c.results[0]->dtype == DType::F64)
-      otherwise = kir::constant(DType::F64, 0);
+    kir::Expr otherwise = kir::zero(c.results[0]->dtype);
     if (c.has(1)) {
       Index origin(c.shape(1).size(), kir::index(0));
       otherwise = c.operand(1, origin);
@@ -371,10 +367,7 @@ struct Concat {
       Index from = at;
       from[axis] = sub(at[axis], c.dim(base[k]));
       if (!y) {
-        kir::Expr zero = isFloat(c.results[0]->dtype) && c.results[0]->dtype != DType::F64
-                             ? kir::cast(c.results[0]->dtype, kir::constant(DType::F32, 0))
-                         : c.results[0]->dtype == DType::F64 ? kir::constant(DType::F64, 0)
-                                                             : kir::integer(c.results[0]->dtype, 0);
+        const kir::Expr zero = kir::zero(c.results[0]->dtype);
         y = k == 0 ? c.operand(k, from)
                    : c.operandIf(k, from, atLeast(at[axis], c.dim(base[k])), zero);
       } else {

@@ -82,7 +82,6 @@ struct Fold {
   bool ordered =
       false;  // steps run in row-major order and compute the next accumulators themselves
   bool alongMemory = false;  // the innermost extent is contiguous in memory: lanes go along it
-  bool reuses = false;       // operand elements are read by many results (dot, conv)
   int tileAxis = -1;         // result axis along which several results share most reads
 };
 
@@ -103,11 +102,11 @@ struct OpDef {
   // Serial along one axis of result 0, in parallel over the others: returns the axis; `scanStep`
   // computes the result element from the carry and the next carry.
   int64_t (*scanAxis)(LowerContext&) = nullptr;
-  void (*scanStep)(LowerContext&, const Index& at, const kir::Expr& first, kir::Expr& carry,
-                   kir::Expr& out) = nullptr;
+  void (*scanStep)(LowerContext&, const Index& at, kir::Expr& carry, kir::Expr& out) = nullptr;
   kir::Expr (*scanInit)(LowerContext&) = nullptr;
   // True where the attributes make scanStep run from the end.
   bool (*scanReverse)(LowerContext&) = nullptr;
+  bool reuses = false;     // of a fold: operand elements are read by many results (dot, conv)
   bool indexOnly = false;  // a map that only moves elements: free to recompute
   double cost = 1;         // of a map, in additions
 };
@@ -157,6 +156,7 @@ constexpr OpDef makeDef(OpKind kind) {
   if constexpr (requires { &T::scanStep; })
     d.scanAxis = &T::scanAxis, d.scanStep = &T::scanStep, d.scanInit = &T::scanInit,
     d.scanReverse = &T::scanReverse;
+  if constexpr (requires { T::reuses; }) d.reuses = T::reuses;
   if constexpr (requires { T::indexOnly; }) d.indexOnly = T::indexOnly;
   if constexpr (requires { T::cost; }) d.cost = T::cost;
   static_assert(

@@ -22,14 +22,6 @@ ScalarOp combiner(ReduceKind k) {
   RLX_UNREACHABLE("reduce kind");
 }
 
-// The type a reduction accumulates in (numerics.md): f32 for narrower floats, 64-bit integers for
-// sums and products of integers, which wrap to the result type at the end.
-DType accumulatorType(ReduceKind k, DType t) {
-  const bool sums = k == ReduceKind::Sum || k == ReduceKind::Prod;
-  if (isInteger(t) && sums && info(t).bits <= 32) return computeType(t);  // wrapping commutes
-  return computeType(t);
-}
-
 Expr initial(ReduceKind k, DType acc, DType storage) {
   const double inf = std::numeric_limits<double>::infinity();
   if (isFloat(acc)) {
@@ -133,7 +125,7 @@ struct Reduce {
     Fold f;
     for (std::size_t k = 0; k < reduced.size(); ++k)
       if (reduced[k]) f.extents.push_back(c.shape(0)[k]);
-    const DType t = c.operands[0]->dtype, acc = accumulatorType(a.kind, t);
+    const DType t = c.operands[0]->dtype, acc = computeType(t);
     f.accumulators.push_back({acc, initial(a.kind, acc, t), combiner(a.kind)});
     f.alongMemory = !reduced.empty() && reduced.back();
     return f;
@@ -218,8 +210,8 @@ struct ArgReduce {
     Fold f;
     f.extents = {c.shape(0)[axis]};
     const DType t = computeType(c.operands[0]->dtype);
-    f.accumulators = {{t == DType::Bool ? DType::I32 : t, zeroOf(t == DType::Bool ? DType::I32 : t),
-                       ScalarOp::Add},
+    f.accumulators = {{t == DType::Bool ? DType::I32 : t,
+                       kir::zero(t == DType::Bool ? DType::I32 : t), ScalarOp::Add},
                       {DType::I32, kir::index(-1), ScalarOp::Add}};
     f.ordered = true;
     return f;
@@ -262,7 +254,6 @@ struct ArgReduce {
   static Expr foldFinish(LowerContext&, const Index&, std::span<const Expr> acc) {
     return kir::cast(DType::I64, acc[1]);
   }
-  static Expr zeroOf(DType t) { return isFloat(t) ? kir::constant(t, 0) : kir::integer(t, 0); }
 };
 
 struct Scan {
@@ -325,7 +316,7 @@ struct Scan {
     return initial(c.attrs<ScanAttrs>().kind, computeType(t), t);
   }
   static bool scanReverse(LowerContext& c) { return c.attrs<ScanAttrs>().reverse; }
-  static void scanStep(LowerContext& c, const Index& at, const Expr&, Expr& carry, Expr& out) {
+  static void scanStep(LowerContext& c, const Index& at, Expr& carry, Expr& out) {
     const auto& a = c.attrs<ScanAttrs>();
     const Expr before = carry;
     carry = c.let(Expr::apply(combiner(a.kind), carry, c.wide(0, at), {}));
@@ -340,6 +331,7 @@ struct SortRank {
       "-inf < "
       "finite < +inf < NaN.";
   static constexpr int minInputs = 1, maxInputs = 1;
+  static constexpr bool reuses = true;
   static Infer infer(const InferContext& c) {
     RLX_OK(requireKind(c, 0, "fib"));
     RLX_OK(normalizeAxis("sort_rank", c.attrs.as<SortAttrs>().axis, c.types[0].shape.size()));
@@ -379,7 +371,6 @@ struct SortRank {
     Fold f;
     f.extents = {c.shape(0)[axis]};
     f.accumulators = {{DType::I32, kir::index(0), ScalarOp::Add}};
-    f.reuses = true;
     f.alongMemory = axis + 1 == c.shape(0).size();
     return f;
   }

@@ -1,9 +1,22 @@
 #include "ops/rule.h"
 
+#include <algorithm>
+
 namespace rlx {
 
 kir::Expr LowerContext::wide(std::size_t k, const Index& at) {
   return kir::cast(computeType(operands[k]->dtype), operand(k, at));
+}
+
+std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& batch,
+                              const std::vector<int64_t>& contract) {
+  const auto holds = [](const std::vector<int64_t>& v, int64_t x) {
+    return std::find(v.begin(), v.end(), x) != v.end();
+  };
+  std::vector<int64_t> out;
+  for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
+    if (!holds(batch, k) && !holds(contract, k)) out.push_back(k);
+  return out;
 }
 
 Result<int64_t> normalizeAxis(std::string_view op, int64_t axis, std::size_t rank) {

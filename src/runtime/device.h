@@ -85,7 +85,8 @@ struct Backend {
   Caps defaultCaps;
   DeviceReport (*probe)();
   Result<std::unique_ptr<Device>> (*open)(const OpenOptions&);
-  // Legal kernel to code. Fails with Unsupported and the reason.
+  // A verified kernel to code; legalises it for the caps first. Fails with Unsupported and the
+  // reason.
   Result<Code> (*emit)(const kir::Kernel&, const Caps&);
   std::span<const NativeKernel> (*natives)() = nullptr;
   // A backend that takes whole graphs instead of kernels (the reference interpreter). Inputs and

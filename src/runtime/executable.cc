@@ -98,12 +98,9 @@ Result<std::vector<const Tensor*>> Executable::State::match(
   for (const NamedTensor& t : inputs) {
     std::size_t k = 0;
     while (k < out.size() && model.inputs[k].name != t.name) ++k;
-    if (k == out.size()) {
-      std::vector<std::string_view> names;
-      for (const Port& p : model.inputs) names.push_back(p.name);
-      Error e(Errc::InputName, "the program has no input '" + t.name + "'; it has: " + known());
-      return e;
-    }
+    if (k == out.size())
+      return Error(Errc::InputName,
+                   "the program has no input '" + t.name + "'; it has: " + known());
     if (out[k]) return Error(Errc::InputName, "input '" + t.name + "' is given twice");
     out[k] = &t.tensor;
   }

@@ -197,11 +197,6 @@ class Region {
     }
     return x;
   }
-  Expr zero(DType t) {
-    if (t == DType::F64) return kir::constant(t, 0);
-    if (isFloat(t)) return kir::cast(t, kir::constant(DType::F32, 0));
-    return kir::integer(t, 0);
-  }
   // A one-element constant as a literal expression.
   std::optional<Expr> splat(ValueId v) {
     const Node& n = graph_.definition(v);
@@ -326,7 +321,7 @@ Expr Region::value(ValueId v, const Index& at) {
     const DType t = graph_.type(v).dtype;
     const Expr where = flat(at, graph_.type(v).shape);
     loads_.emplace_back(b, where);
-    result = let(guard_ ? kir::loadIf(b, t, where, guard_, zero(t)) : kir::load(b, t, where));
+    result = let(guard_ ? kir::loadIf(b, t, where, guard_, kir::zero(t)) : kir::load(b, t, where));
   } else {
     const auto index = static_cast<uint32_t>(graph_.value(v).node.index);
     if (std::find(inlined_.begin(), inlined_.end(), index) == inlined_.end())
@@ -339,7 +334,7 @@ Expr Region::value(ValueId v, const Index& at) {
       result = inlineFold(node, v, at);
     } else {
       violate(v);
-      result = zero(graph_.type(v).dtype);
+      result = kir::zero(graph_.type(v).dtype);
     }
   }
   frames_[current_].known.push_back({v, at, guard_, result});
@@ -356,7 +351,7 @@ Expr Region::inlineFold(const Node& node, ValueId v, const Index& at) {
     const Fold f = opDef(node.op).fold(c, at);
     if (depthOf(at) > rowFrame_ || guard_ || f.ordered) {
       violate(v);
-      return zero(graph_.type(v).dtype);
+      return kir::zero(graph_.type(v).dtype);
     }
     if (caps_.groups) return let(groupFold(node, at));
     return let(fold(node, {at}, f.alongMemory ? LoopKind::Vector : LoopKind::Serial)[0]);
@@ -496,7 +491,7 @@ bool Region::rowRegion(std::size_t* inner) const {
     Index at(graph_.type(root_).shape.size(), kir::index(0));
     *inner = 0;
     const Fold f = def.fold(c, at);
-    return f.alongMemory && !f.ordered && !f.extents.empty() && !(caps_.groups && f.reuses);
+    return f.alongMemory && !f.ordered && !f.extents.empty() && !(caps_.groups && def.reuses);
   }
   // Look for inlined reductions below a map root.
   std::vector<ValueId> stack{root_};
@@ -510,18 +505,9 @@ bool Region::rowRegion(std::size_t* inner) const {
     seen[n] = true;
     const Node& node = graph_.nodes[n];
     if (v.index != root_.index && residency_.of(v)) continue;
-    if (node.op == OpKind::Reduce) {
-      const auto& a = node.attrs.as<ReduceAttrs>();
-      const auto rank = static_cast<int64_t>(graph_.type(node.inputs[0]).shape.size());
-      std::vector<int64_t> axes;
-      for (const int64_t x : a.axes) axes.push_back(x < 0 ? x + rank : x);
-      std::sort(axes.begin(), axes.end());
-      bool trailing = !axes.empty();
-      for (std::size_t k = 0; k < axes.size(); ++k)
-        trailing = trailing &&
-                   axes[k] == rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(k);
-      if (trailing) found = true, *inner = std::max(*inner, axes.size());
-    }
+    if (node.op == OpKind::Reduce)
+      if (const std::size_t axes = trailingAxes(graph_, node))
+        found = true, *inner = std::max(*inner, axes);
     for (const ValueId x : node.inputs)
       if (x) stack.push_back(x);
   }
@@ -737,7 +723,7 @@ void Region::lowerScan() {
     Loop l = openLoop(kir::index(0), n, LoopKind::Serial);
     at[axis] = def.scanReverse(c) ? let(ops::sub(ops::sub(n, kir::index(1)), l.index)) : l.index;
     Expr next = carry, out;
-    def.scanStep(c, at, l.index, next, out);
+    def.scanStep(c, at, next, out);
     out = let(out);
     store(at, out);
     assign(carry, next);
@@ -843,6 +829,15 @@ Result<LoweredRegion> Region::lower() {
 }
 
 }  // namespace
+
+std::size_t trailingAxes(const Graph& graph, const Node& reduce) {
+  const auto& a = reduce.attrs.as<ReduceAttrs>();
+  const auto rank = static_cast<int64_t>(graph.type(reduce.inputs[0]).shape.size());
+  const auto count = static_cast<int64_t>(a.axes.size());
+  for (const int64_t x : a.axes)
+    if ((x < 0 ? x + rank : x) < rank - count) return 0;
+  return a.axes.size();
+}
 
 Result<LoweredRegion> lowerRegion(const Graph& graph, const Residency& residency, ValueId root,
                                   const Caps& caps) {

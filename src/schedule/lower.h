@@ -20,6 +20,9 @@ struct LoweredRegion {
   std::vector<ValueId> violations;  // values that must become resident before this region is right
 };
 
+// How many axes a Reduce node covers when they are exactly the last ones of its operand; else 0.
+std::size_t trailingAxes(const Graph& graph, const Node& reduce);
+
 // The kernel that computes `root`. On violations the kernel is not usable.
 Result<LoweredRegion> lowerRegion(const Graph& graph, const Residency& residency, ValueId root,
                                   const Caps& caps);

@@ -114,17 +114,13 @@ class Scheduler {
           if (!x) continue;
           if (natives_[n]) {
             resident[stridedView(graph_, x).base.index] = true;
-          } else if (def.fold && reuses(node, v)) {
+          } else if (def.reuses) {
             const ValueId source = behindMoves(x);
             if (!opDef(graph_.definition(source).op).indexOnly) resident[source.index] = true;
           }
         }
       }
     }
-  }
-
-  bool reuses(const Node& node, ValueId) const {
-    return node.op != OpKind::Reduce && node.op != OpKind::ArgReduce;
   }
 
   // The one resident value that v is computed for, or many.
@@ -148,15 +144,7 @@ class Scheduler {
     if (rootDef.scanStep) return false;
     if (node.op == OpKind::Reduce) {
       // A row that is reduced and used again: the region checks that it is one.
-      const auto& a = node.attrs.as<ReduceAttrs>();
-      const auto rank = static_cast<int64_t>(graph_.type(node.inputs[0]).shape.size());
-      std::vector<int64_t> axes;
-      for (const int64_t x : a.axes) axes.push_back(x < 0 ? x + rank : x);
-      std::sort(axes.begin(), axes.end());
-      bool trailing = !axes.empty();
-      for (std::size_t k = 0; k < axes.size(); ++k)
-        trailing = trailing && axes[k] == rank - static_cast<int64_t>(axes.size() - k);
-      if (trailing) return true;
+      if (trailingAxes(graph_, node) > 0) return true;
     }
     // An epilogue: maps of the same element count from here to the root, each used once.
     if (!rootDef.element) return false;

@@ -18,15 +18,6 @@ struct DotAxes {
   std::vector<int64_t> lhsFree, rhsFree;
 };
 
-std::vector<int64_t> freeAxes(std::size_t rank, const std::vector<int64_t>& a,
-                              const std::vector<int64_t>& b) {
-  std::vector<int64_t> out;
-  for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
-    if (std::find(a.begin(), a.end(), k) == a.end() && std::find(b.begin(), b.end(), k) == b.end())
-      out.push_back(k);
-  return out;
-}
-
 // True when the axes are laid out as one axis: each stride is the next one times its extent.
 bool mergeable(const StridedView& v, const std::vector<int64_t>& axes) {
   for (std::size_t k = 0; k + 1 < axes.size(); ++k) {
