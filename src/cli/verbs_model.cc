@@ -202,6 +202,10 @@ Status compareVerb(const ModelOptions& o, const std::string& reference, const Co
   RLX_TRY(const auto values, exe.runAll(inputs));
   RLX_TRY(const auto outputs, exe.run(inputs));
   const Graph& primitive = exe.program().graph;
+  std::vector<std::pair<DType, std::vector<int64_t>>> types;
+  for (const NamedTensor& t : inputs) types.emplace_back(t.tensor.dtype, t.tensor.shape);
+  RLX_TRY(const Bindings bindings, bindInputs(exe.model(), types));
+  const int64_t length = longestSum(primitive, bindings);
   nlohmann::json rows = nlohmann::json::array();
   std::string firstBad;
   int64_t compared = 0;
@@ -219,7 +223,7 @@ Status compareVerb(const ModelOptions& o, const std::string& reference, const Co
     for (const auto& [v, tensor] : values) {
       ++depth;
       RLX_TRY(const RefTensor got, fromLiteral(tensor));
-      const Difference d = compare(got, want[v.index], graphTolerance(tensor.dtype, depth, 512));
+      const Difference d = compare(got, want[v.index], graphTolerance(tensor.dtype, depth, length));
       const Node& n = primitive.definition(v);
       ++compared;
       if (!d.equal && firstBad.empty())
@@ -240,7 +244,7 @@ Status compareVerb(const ModelOptions& o, const std::string& reference, const Co
     RLX_TRY(const RefTensor got, fromLiteral(outputs[k].tensor));
     RLX_TRY(const RefTensor want, fromLiteral(expected[k].tensor));
     const Difference d =
-        compare(got, want, graphTolerance(outputs[k].tensor.dtype, exe.stats().steps, 512));
+        compare(got, want, graphTolerance(outputs[k].tensor.dtype, exe.stats().steps, length));
     ++compared;
     if (!d.equal && firstBad.empty()) firstBad = "output '" + outputs[k].name + "'";
     rows.push_back({{"op", "output"},

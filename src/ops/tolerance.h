@@ -22,6 +22,10 @@ Tolerance tolerance(OpKind op, DType dtype, int64_t length);
 // For the end of a graph of `depth` ops in that dtype.
 Tolerance graphTolerance(DType dtype, int64_t depth, int64_t length);
 
+// The most terms that one node of the graph adds up, for `length` above. Extents that `bindings`
+// leaves open count as 1.
+int64_t longestSum(const Graph& graph, const Bindings& bindings);
+
 // What comparing two tensors finds.
 struct Difference {
   bool equal = true;  // all within tolerance
