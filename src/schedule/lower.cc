@@ -1,6 +1,7 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -241,6 +242,12 @@ class Region {
   // A linear index of the group (or the lane) below `total`; opens an If when needed.
   Expr linearGroup(const Dim& total);
 
+  // ---- Values of a row kept in the result buffer from pass to pass
+  std::vector<ValueId> planPasses();
+  bool keptIndex(const Index& at) const;
+  double recomputeCost(ValueId v) const;
+  void keep(ValueId v, const Index& at, const Expr& x);
+
   // Buffer ids until the number of globals is known.
   Expr remap(const Expr& x, uint32_t out);
   void remap(std::vector<Stmt>& body, uint32_t out);
@@ -269,6 +276,14 @@ class Region {
   bool rows_ = false;         // folds along memory are emitted at row level
   std::size_t rowFrame_ = 0;  // frame of the row scope
   Expr sharedLane_;           // row regions on groups: the lane id
+  // Passes over the row (its inlined reductions and the final one) that need a value, as bits; 0
+  // for values that are never kept.
+  std::vector<uint32_t> passes_;
+  std::size_t rowAxes_ = 0;                             // trailing axes that a pass runs over
+  Index rowAt_;                                         // coordinates of the row
+  std::unordered_map<uint32_t, std::size_t> passVars_;  // loop variables of passes: their axis
+  ValueId kept_;               // the value whose row the result buffer holds now
+  std::size_t keptLoads_ = 0;  // loads before the first one was kept
 };
 
 class NodeContext final : public LowerContext {
@@ -316,7 +331,9 @@ Expr Region::value(ValueId v, const Index& at) {
   const std::size_t saved = current_;
   current_ = ancestor(d);
   Expr result;
-  if (resident || node.op == OpKind::Input || node.op == OpKind::Constant) {
+  if (kept_ && kept_.index == v.index && keptIndex(at)) {
+    result = let(kir::load(kOut, graph_.type(v).dtype, flat(at, graph_.type(v).shape)));
+  } else if (resident || node.op == OpKind::Input || node.op == OpKind::Constant) {
     const uint32_t b = bufferOf(v);
     const DType t = graph_.type(v).dtype;
     const Expr where = flat(at, graph_.type(v).shape);
@@ -330,6 +347,7 @@ Expr Region::value(ValueId v, const Index& at) {
     if (def.element) {
       NodeContext c(*this, node);
       result = let(def.element(c, at));
+      keep(v, at, result);
     } else if (def.fold) {
       result = inlineFold(node, v, at);
     } else {
@@ -340,6 +358,98 @@ Expr Region::value(ValueId v, const Index& at) {
   frames_[current_].known.push_back({v, at, guard_, result});
   current_ = saved;
   return result;
+}
+
+// Finds which passes over the row need which values of the row's shape. Returns the reductions that
+// are passes, each after those it depends on.
+std::vector<ValueId> Region::planPasses() {
+  const TensorType& type = graph_.type(root_);
+  if (type.dtype != DType::F32 && type.dtype != DType::F64) return {};
+  std::vector<uint32_t> passes(graph_.values.size(), 0);
+  std::vector<uint32_t> order;  // nodes of the region, users first
+  passes[root_.index] = 1;
+  uint32_t next = 2;
+  const uint32_t last = graph_.value(root_).node.index;
+  for (uint32_t n = last + 1; n-- > 0;) {
+    const Node& node = graph_.nodes[n];
+    if (node.results.empty() || passes[node.results[0].index] == 0) continue;
+    const ValueId v = node.results[0];
+    const bool leaf = node.op == OpKind::Input || node.op == OpKind::Constant;
+    if (leaf || (v.index != root_.index && residency_.of(v))) continue;
+    order.push_back(n);
+    uint32_t mine = passes[v.index];
+    if (node.op == OpKind::Reduce) mine = next, next <<= 1;
+    if (mine == 0) return {};  // more reductions than bits
+    for (const ValueId x : node.inputs)
+      if (x) passes[x.index] |= mine;
+  }
+  passes_.assign(graph_.values.size(), 0);
+  for (const uint32_t n : order) {
+    const ValueId v = graph_.nodes[n].results[0];
+    const bool several = (passes[v.index] & (passes[v.index] - 1)) != 0;
+    if (several && v.index != root_.index && graph_.type(v) == type &&
+        opDef(graph_.nodes[n].op).element && !opDef(graph_.nodes[n].op).indexOnly)
+      passes_[v.index] = passes[v.index];
+  }
+  // Of a chain that the same passes need, the last.
+  for (const uint32_t n : order) {
+    const Node& node = graph_.nodes[n];
+    if (node.op == OpKind::Reduce) continue;
+    for (const ValueId x : node.inputs)
+      if (x && passes[x.index] == passes[node.results[0].index]) passes_[x.index] = 0;
+  }
+  std::vector<ValueId> out;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    const Node& node = graph_.nodes[order[k]];
+    if (node.op != OpKind::Reduce || trailingAxes(graph_, node) != rowAxes_) continue;
+    const Shape &s = graph_.type(node.results[0]).shape, &full = graph_.type(node.inputs[0]).shape;
+    bool whole = full == type.shape && s.size() >= rowAt_.size();
+    for (std::size_t d = 0; whole && d < rowAt_.size(); ++d) whole = s[d] == type.shape[d];
+    if (whole) out.push_back(node.results[0]);
+  }
+  return out;
+}
+
+// True where `at` is the element that a pass has arrived at.
+bool Region::keptIndex(const Index& at) const {
+  if (guard_ || at.size() != rowAt_.size() + rowAxes_) return false;
+  for (std::size_t k = 0; k < at.size(); ++k) {
+    if (k < rowAt_.size()) {
+      if (!kir::same(at[k], rowAt_[k])) return false;
+      continue;
+    }
+    if (at[k]->kind != ExprKind::Var) return false;
+    const auto axis = passVars_.find(at[k]->id);
+    if (axis == passVars_.end() || axis->second != k) return false;
+  }
+  return true;
+}
+
+// What one element costs when it is computed again, in additions.
+double Region::recomputeCost(ValueId v) const {
+  const Node& node = graph_.definition(v);
+  if (kept_ && kept_.index == v.index) return 1;
+  if (residency_.of(v) || node.op == OpKind::Input) return 1;
+  if (node.op == OpKind::Constant || !opDef(node.op).element) return 0;
+  double c = opDef(node.op).indexOnly ? 0 : opDef(node.op).cost;
+  for (const ValueId x : node.inputs)
+    if (x) c += recomputeCost(x);
+  return c;
+}
+
+// Stores x for later passes over the row where that is cheaper than computing it again. The row of
+// the result is free until the last pass, and every lane reads only what it wrote itself.
+void Region::keep(ValueId v, const Index& at, const Expr& x) {
+  if (passes_.empty() || passes_[v.index] == 0 || !keptIndex(at)) return;
+  const int later = std::popcount(passes_[v.index]) - 1;
+  if ((recomputeCost(v) - 1) * later < 3) return;
+  if (!kept_) keptLoads_ = loads_.size();
+  kept_ = v;
+  Stmt s;
+  s.kind = StmtKind::Store;
+  s.buffer = kOut;
+  s.index = flat(at, graph_.type(v).shape), s.value = x;
+  emit(std::move(s));
 }
 
 // A fold inside a region: at row level in a row region; elsewhere only where it is the chain's own
@@ -378,6 +488,7 @@ std::vector<Expr> Region::fold(const Node& node, const std::vector<Index>& ats,
     loops.push_back(openLoop(kir::index(0), dim(f.extents[k]),
                              last && !f.ordered ? innermost : LoopKind::Serial));
     r.push_back(loops.back().index);
+    if (f.extents.size() == rowAxes_) passVars_[r.back()->id] = rowAt_.size() + k;
   }
   for (std::size_t u = 0; u < ats.size(); ++u) {
     std::vector<Expr> values = acc[u];
@@ -423,6 +534,7 @@ Expr Region::groupFold(const Node& node, const Index& at) {
         last ? openLoop(sharedLane_, dim(f.extents[k]), LoopKind::Serial, kernel_.block[0])
              : openLoop(kir::index(0), dim(f.extents[k]), LoopKind::Serial));
     r.push_back(loops.back().index);
+    if (f.extents.size() == rowAxes_) passVars_[r.back()->id] = rowAt_.size() + k;
   }
   std::vector<Expr> values(acc.size());
   def.foldStep(c, at, r, values);
@@ -578,6 +690,13 @@ void Region::lowerRows(std::size_t inner) {
       storeTile(root, at, tileAxis, LoopKind::Vector);
     }
   } else {
+    rowAt_ = at, rowAxes_ = inner;
+    for (const ValueId v : planPasses()) {
+      // In the order in which they run: what one pass keeps, the next finds.
+      Index where = at;
+      where.resize(graph_.type(v).shape.size(), kir::index(0));
+      (void)value(v, where);
+    }
     std::vector<Loop> loops;
     for (std::size_t k = outer.size(); k < shape.size(); ++k) {
       const bool last = k + 1 == shape.size();
@@ -587,6 +706,7 @@ void Region::lowerRows(std::size_t inner) {
         loops.push_back(
             openLoop(kir::index(0), dim(shape[k]), last ? LoopKind::Vector : LoopKind::Serial));
       at.push_back(loops.back().index);
+      passVars_[at.back()->id] = k;
     }
     store(at, value(root_, at));
     while (!loops.empty()) {
@@ -752,6 +872,7 @@ Expr Region::remap(const Expr& x, uint32_t out) {
     changed |= b.get() != a.get();
     a = std::move(b);
   }
+  if (n.kind == ExprKind::Load && n.id == kOut) n.id = out, changed = true;
   if (n.kind == ExprKind::Load && n.id >= kShared)
     n.id = out + 1 + (n.id - kShared), changed = true;
   Expr y = changed ? Expr(std::make_shared<const kir::ExprNode>(std::move(n))) : x;
@@ -787,8 +908,8 @@ Result<LoweredRegion> Region::lower() {
 
   // The written buffer comes last among the globals, shared ones after it.
   const auto out = static_cast<uint32_t>(reads_.size());
-  kernel_.buffers.push_back(
-      {"out", graph_.type(root_).dtype, kir::Space::Global, kir::Access::Write, 0});
+  kernel_.buffers.push_back({"out", graph_.type(root_).dtype, kir::Space::Global,
+                             kept_ ? kir::Access::ReadWrite : kir::Access::Write, 0});
   for (std::size_t s = 0; s < sharedTypes_.size(); ++s)
     kernel_.buffers.push_back({"s" + std::to_string(s), sharedTypes_[s], kir::Space::Shared,
                                kir::Access::ReadWrite, kernel_.block[0]});
@@ -817,8 +938,9 @@ Result<LoweredRegion> Region::lower() {
     for (uint32_t b = 0; b < reads_.size() && r.step.inPlace < 0; ++b) {
       const TensorType& t = graph_.type(reads_[b]);
       bool same = t == graph_.type(root_);
-      for (const auto& [buffer, at] : loads_)
-        if (buffer == b) same = same && kir::same(at, storeAt_);
+      for (std::size_t k = 0; k < loads_.size(); ++k)
+        if (loads_[k].first == b)
+          same = same && kir::same(loads_[k].second, storeAt_) && (!kept_ || k < keptLoads_);
       if (same) r.step.inPlace = static_cast<int32_t>(b);
     }
   }

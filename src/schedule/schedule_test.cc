@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kir/print.h"
 #include "passes/passes.h"
 #include "schedule/memory_plan.h"
 
@@ -80,6 +81,30 @@ TEST(Schedule, WhatBecomesOneKernel) {
        "reduce | sub"},
   };
   for (const auto& c : cases) EXPECT_EQ(labels(scheduled(c.body)), c.labels) << c.what;
+}
+
+int occurrences(const std::string& text, std::string_view what) {
+  int n = 0;
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+// Softmax needs exp in two passes over a row: it is computed in one and kept for the other.
+TEST(Schedule, ARowKeepsWhatALaterPassNeeds) {
+  const Program p =
+      scheduled(std::string(kX) + "%1:f32[n,64] = softmax(%0) {axis=-1}\noutput \"y\" = %1\n");
+  ASSERT_EQ(p.steps.size(), 1u);
+  const std::string text = kir::print(p.steps[0].kernel);
+  EXPECT_EQ(occurrences(text, "= exp("), 1) << text;
+  EXPECT_NE(text.find("out: f32 readwrite"), text.npos) << text;
+  // What is read after the first store to the result is not overwritten by it.
+  const Program twice = scheduled(std::string(kX) +
+                                  "%1:f32[n,64] = neg(%0)\n%2:f32[n,64] = softmax(%1) {axis=-1}\n"
+                                  "%3:f32[n,64] = add(%2, %0)\noutput \"y\" = %3\n");
+  for (const Step& s : twice.steps)
+    if (kir::print(s.kernel).find("readwrite") != std::string::npos) {
+      EXPECT_EQ(s.inPlace, -1);
+    }
 }
 
 TEST(Schedule, EveryOutputIsABufferOfItsOwn) {
