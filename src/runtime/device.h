@@ -56,6 +56,11 @@ class Device {
   // Enqueues one launch; later launches see its writes. Grid extents may be 0 (nothing runs).
   virtual Status launch(KernelId kernel, std::array<int64_t, 3> grid,
                         std::span<const BufferSlice> globals, std::span<const int32_t> params) = 0;
+  // Groups [begin, end) of a launch, now, on the calling thread; several threads may call this at
+  // once for groups of their own. Only where caps().parts; `globals` are host addresses.
+  virtual void runGroups(KernelId kernel, const std::array<int64_t, 3>& grid,
+                         std::byte* const* globals, const int32_t* params, int64_t begin,
+                         int64_t end);
   // Waits for everything enqueued.
   virtual Status synchronize() = 0;
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "kir/cost.h"
 #include "kir/print.h"
 #include "ops/attrs.h"
@@ -81,6 +82,8 @@ struct Executable::State {
     return {fixed[b], 0, bytes};
   }
   Status runStep(CallPlan& c, std::size_t s);
+  NativeCall nativeCall(const CallPlan& c, std::size_t s) const;  // on unified memory
+  Result<bool> runChain(CallPlan& c, const Chain& chain);
   Result<std::vector<NamedTensor>> run(const std::vector<NamedTensor>& inputs,
                                        std::vector<StepTime>* times,
                                        std::vector<std::pair<ValueId, Tensor>>* all);
@@ -156,8 +159,8 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
         p.operands.push_back(std::move(t));
         p.offsets.push_back(offset);
       }
-      RLX_TRY(p.result.shape, concrete(program.graph.type(program.buffers[s.written].value).shape));
-      p.result.strides = rowMajorStrides(p.result.shape);
+      RLX_TRY(p.result.shape, concrete(s.result.shape));
+      RLX_TRY(p.result.strides, concrete(s.result.strides));
     } else {
       for (std::size_t k = 0; k < 3; ++k) {
         RLX_TRY(p.grid[k], s.grid[k].evaluate(c->bindings));
@@ -195,6 +198,86 @@ Status Executable::State::ensure(std::size_t b, int64_t bytes) {
   return Ok{};
 }
 
+NativeCall Executable::State::nativeCall(const CallPlan& c, std::size_t s) const {
+  const Step& step = program.steps[s];
+  const CallPlan::StepPlan& p = c.steps[s];
+  NativeCall call;
+  call.operands = p.operands;
+  call.result = p.result;
+  call.threads = device->caps().threads;
+  for (std::size_t k = 0; k < call.operands.size(); ++k) {
+    const BufferSlice in = slice(c, step.buffers[k]);
+    call.operands[k].data =
+        device->hostPointer(in.buffer) + in.offset + p.offsets[k] * bytes(step.views[k].dtype);
+  }
+  const BufferSlice out = slice(c, step.written);
+  call.result.data = device->hostPointer(out.buffer) + out.offset;
+  return call;
+}
+
+// False, and nothing done, where the work is too small to share out along the chain's dims: then
+// each step finds its own way to use the threads.
+Result<bool> Executable::State::runChain(CallPlan& c, const Chain& chain) {
+  struct Link {
+    NativeCall call;
+    std::vector<std::byte*> globals;
+    int64_t groups = 0;
+  };
+  int64_t units = 1;
+  for (const Dim& d : chain.over) {
+    RLX_TRY(const int64_t e, d.evaluate(c.bindings));
+    units *= e;
+  }
+  if (units == 0) return false;
+  std::vector<Link> links(chain.last - chain.first + 1);
+  int64_t grain = 1;
+  for (uint32_t s = chain.first; s <= chain.last; ++s) {
+    const Step& step = program.steps[s];
+    Link& l = links[s - chain.first];
+    if (step.native) {
+      l.call = nativeCall(c, s);
+      grain = std::max(grain, step.program->grain(l.call, units));
+      continue;
+    }
+    for (const uint32_t b : step.buffers) {
+      const BufferSlice in = slice(c, b);
+      l.globals.push_back(device->hostPointer(in.buffer) + in.offset);
+    }
+    const std::array<int64_t, 3>& grid = c.steps[s].grid;
+    l.groups = grid[0] * grid[1] * grid[2];
+    if (l.groups % units != 0) return Error(Errc::Internal, "a chain does not divide its kernels");
+  }
+  // Few parts, because each reads all the weights; none so large that what it touches leaves the
+  // cache.
+  const int threads = device->caps().threads;
+  const int64_t whole = units / grain;
+  if (threads > 1 && whole < threads) return false;
+  constexpr int64_t kLargestPart = 4;  // in grains
+  int64_t parts = std::min<int64_t>(whole, threads);
+  parts = std::max({parts, (whole + kLargestPart - 1) / kLargestPart, int64_t{1}});
+  for (uint32_t s = chain.first; s <= chain.last; ++s) {
+    if (!program.steps[s].native) continue;
+    RLX_OK(program.steps[s].program->prepare(links[s - chain.first].call));
+    links[s - chain.first].call.threads = 1;
+  }
+  ThreadPool::parallelFor(threads, parts, [&](int64_t first, int64_t end) {
+    for (int64_t p = first; p < end; ++p) {
+      const int64_t from = whole * p / parts * grain;
+      const int64_t to = p + 1 == parts ? units : whole * (p + 1) / parts * grain;
+      for (uint32_t s = chain.first; s <= chain.last; ++s) {
+        Link& l = links[s - chain.first];
+        const int64_t each = l.groups / units;
+        if (program.steps[s].native)
+          program.steps[s].program->runPart(l.call, units, from, to);
+        else
+          device->runGroups(kernels[s], c.steps[s].grid, l.globals.data(), c.steps[s].params.data(),
+                            from * each, to * each);
+      }
+    }
+  });
+  return true;
+}
+
 Status Executable::State::runStep(CallPlan& c, std::size_t s) {
   const Step& step = program.steps[s];
   CallPlan::StepPlan& p = c.steps[s];
@@ -204,20 +287,11 @@ Status Executable::State::runStep(CallPlan& c, std::size_t s) {
     for (const uint32_t b : step.buffers) slices.push_back(slice(c, b));
     return device->launch(kernels[s], p.grid, slices, p.params);
   }
+  if (device->caps().unifiedMemory) return step.program->run(nativeCall(c, s));
   NativeCall call;
   call.operands = p.operands;
   call.result = p.result;
-  call.threads = device->caps().threads;
   const BufferSlice out = slice(c, step.written);
-  if (device->caps().unifiedMemory) {
-    for (std::size_t k = 0; k < call.operands.size(); ++k) {
-      const BufferSlice in = slice(c, step.buffers[k]);
-      call.operands[k].data =
-          device->hostPointer(in.buffer) + in.offset + p.offsets[k] * bytes(step.views[k].dtype);
-    }
-    call.result.data = device->hostPointer(out.buffer) + out.offset;
-    return step.program->run(call);
-  }
   if (!step.native->onHost)
     return Error(Errc::Internal, "a native kernel of host memory on a device without it");
   std::vector<std::vector<std::byte>> copies;
@@ -282,8 +356,19 @@ Result<std::vector<NamedTensor>> Executable::State::run(
     if (program.buffers[b].kind == BufferKind::Input)
       RLX_OK(device->upload(fixed[b], 0,
                             in[static_cast<std::size_t>(program.buffers[b].port)]->bytes));
+  std::size_t nextChain = 0;
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const double start = times ? now() : 0;
+    // A chain runs as one, unless its steps are looked at one by one.
+    if (nextChain < program.chains.size() && program.chains[nextChain].first == s && !times &&
+        !all) {
+      const Chain& chain = program.chains[nextChain++];
+      RLX_TRY(const bool ran, runChain(*c, chain));
+      if (ran) {
+        s = chain.last;
+        continue;
+      }
+    }
     if (auto r = runStep(*c, s); !r)
       return std::move(r).error().note("in step " + std::to_string(s) + ", " +
                                        program.steps[s].label);
@@ -370,6 +455,11 @@ const ExecutableStats& Executable::stats() const {
 }
 const std::string& Executable::deviceDescription() const {
   return state_->description;
+}
+
+void Device::runGroups(KernelId, const std::array<int64_t, 3>&, std::byte* const*, const int32_t*,
+                       int64_t, int64_t) {
+  RLX_UNREACHABLE("a device without parts");
 }
 
 Result<const Backend*> findBackend(std::string_view device) {

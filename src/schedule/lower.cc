@@ -282,8 +282,9 @@ class Region {
   std::size_t rowAxes_ = 0;                             // trailing axes that a pass runs over
   Index rowAt_;                                         // coordinates of the row
   std::unordered_map<uint32_t, std::size_t> passVars_;  // loop variables of passes: their axis
-  ValueId kept_;               // the value whose row the result buffer holds now
-  std::size_t keptLoads_ = 0;  // loads before the first one was kept
+  std::vector<uint32_t> reachesOut_;  // buffers read at other leading coordinates than the group's
+  ValueId kept_;                      // the value whose row the result buffer holds now
+  std::size_t keptLoads_ = 0;         // loads before the first one was kept
 };
 
 class NodeContext final : public LowerContext {
@@ -338,6 +339,11 @@ Expr Region::value(ValueId v, const Index& at) {
     const DType t = graph_.type(v).dtype;
     const Expr where = flat(at, graph_.type(v).shape);
     loads_.emplace_back(b, where);
+    bool inside = at.size() >= rowAt_.size() && at.size() == graph_.type(root_).shape.size();
+    for (std::size_t k = 0; inside && k < rowAt_.size(); ++k)
+      inside =
+          kir::same(at[k], rowAt_[k]) && graph_.type(v).shape[k] == graph_.type(root_).shape[k];
+    if (!inside) reachesOut_.push_back(b);
     result = let(guard_ ? kir::loadIf(b, t, where, guard_, kir::zero(t)) : kir::load(b, t, where));
   } else {
     const auto index = static_cast<uint32_t>(graph_.value(v).node.index);
@@ -681,6 +687,7 @@ void Region::lowerRows(std::size_t inner) {
   if (checked) openIf();
   Index at = unravel(checked ? pin(row) : row, outer);
   rowFrame_ = depth();
+  if (tileAxis < 0) rowAt_ = at;
   if (isFold) {
     inlined_.push_back(graph_.value(root_).node.index);
     if (caps_.groups) {
@@ -690,7 +697,7 @@ void Region::lowerRows(std::size_t inner) {
       storeTile(root, at, tileAxis, LoopKind::Vector);
     }
   } else {
-    rowAt_ = at, rowAxes_ = inner;
+    rowAxes_ = inner;
     for (const ValueId v : planPasses()) {
       // In the order in which they run: what one pass keeps, the next finds.
       Index where = at;
@@ -821,6 +828,7 @@ void Region::lowerLanes() {
   const std::vector<Dim> outer(tiles.begin(), tiles.end() - 1);
   const Expr row = linearGroup(elements(outer));
   Index at = unravel(row, outer);
+  if (tileAxis < 0) rowAt_ = at;
   Loop l = openLoop(kir::index(0), dim(shape.back()), LoopKind::Vector);
   at.push_back(l.index);
   compute(at);
@@ -943,6 +951,13 @@ Result<LoweredRegion> Region::lower() {
           same = same && kir::same(loads_[k].second, storeAt_) && (!kept_ || k < keptLoads_);
       if (same) r.step.inPlace = static_cast<int32_t>(b);
     }
+  }
+  if (caps_.parts && !rowAt_.empty()) {
+    const Shape& shape = graph_.type(root_).shape;
+    r.step.leading.assign(shape.begin(),
+                          shape.begin() + static_cast<std::ptrdiff_t>(rowAt_.size()));
+    r.step.local.assign(r.reads.size(), true);
+    for (const uint32_t b : reachesOut_) r.step.local[b] = false;
   }
   r.step.kernel = std::move(kernel_);
   r.step.grid = grid_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/chain.h"
+
 namespace rlx {
 
 constexpr int64_t kAlignment = 256;
@@ -28,6 +30,18 @@ Result<MemoryPlan> planMemory(const Program& p, const Bindings& bindings) {
       first[b] = std::min(first[b], s);
       last[b] = std::max(last[b], s);
     }
+  // Parts of a chain are at different steps at the same time: what it touches lives to its end,
+  // but for an operand that a result takes the place of within the same part.
+  std::vector<std::size_t> lastUse = last;
+  std::vector<bool> scattered(n, false);  // touched by some step of a chain beyond its own part
+  std::vector<bool> chained(p.steps.size(), false);
+  for (const Chain& c : p.chains)
+    for (uint32_t s = c.first; s <= c.last; ++s)
+      for (const uint32_t b : p.steps[s].buffers) {
+        chained[s] = true;
+        last[b] = std::max<std::size_t>(last[b], c.last);
+        if (!staysInside(p, p.steps[s], b, c.over)) scattered[b] = true;
+      }
   // In-place results extend the span of the operand they replace.
   std::vector<int32_t> host(n, -1);
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
@@ -35,8 +49,9 @@ Result<MemoryPlan> planMemory(const Program& p, const Bindings& bindings) {
     if (step.inPlace < 0) continue;
     const uint32_t operand = step.buffers[static_cast<std::size_t>(step.inPlace)];
     if (p.buffers[operand].kind != BufferKind::Temporary ||
-        p.buffers[step.written].kind != BufferKind::Temporary || last[operand] != s ||
-        plan.bytes[operand] != plan.bytes[step.written])
+        p.buffers[step.written].kind != BufferKind::Temporary || lastUse[operand] != s ||
+        plan.bytes[operand] != plan.bytes[step.written] ||
+        (chained[s] && (scattered[operand] || scattered[step.written])))
       continue;
     uint32_t root = operand;
     while (host[root] >= 0) root = static_cast<uint32_t>(host[root]);

@@ -45,6 +45,14 @@ class NativeProgram {
  public:
   virtual ~NativeProgram() = default;
   virtual Status run(const NativeCall& call) = 0;
+
+  // For kernels with `leading`: the same work in parts. The result's leading axes, `units` in all,
+  // are shared out; run equals prepare, then runPart over [0, units) in any cut and order, several
+  // parts at once on threads of their own (call.threads is then 1).
+  virtual Status prepare(const NativeCall&) { return Ok{}; }
+  virtual void runPart(const NativeCall&, int64_t units, int64_t begin, int64_t end);
+  // Units that are best taken together.
+  virtual int64_t grain(const NativeCall&, int64_t units) const;
 };
 
 struct NativeKernel {
@@ -54,6 +62,10 @@ struct NativeKernel {
   Status (*accepts)(const NativeQuery&);
   Result<std::unique_ptr<NativeProgram>> (*make)(const NativeQuery&);
   bool onHost = false;  // works on host memory: operands are copied there on other devices
+  // Along how many leading axes of the result the work can be shared out; null: none.
+  std::size_t (*leading)(const NativeQuery&) = nullptr;
+  // Whether the result may be written with the strides of this view; null: row-major only.
+  bool (*writes)(const NativeQuery&, const StridedView& result) = nullptr;
 };
 
 }  // namespace rlx

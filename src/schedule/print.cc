@@ -27,6 +27,9 @@ std::string print(const Program& p) {
     out += "\n";
     if (!s.native) out += kir::print(s.kernel);
   }
+  for (const Chain& c : p.chains)
+    out += "  chain " + std::to_string(c.first) + " to " + std::to_string(c.last) + " over " +
+           text(Shape(c.over.begin(), c.over.end())) + "\n";
   return out + "}\n";
 }
 

@@ -35,12 +35,27 @@ struct Step {
   const NativeKernel* native = nullptr;
   std::shared_ptr<NativeProgram> program;
   std::vector<StridedView> views;  // of the operands
+  StridedView result;              // where in the written buffer the result lies
+  // Dims, from the left of the result, along which parts of the step can run apart; empty: it runs
+  // as a whole.
+  std::vector<Dim> leading;
+  // Kernel step, by entry of `buffers`: a part touches only the part of that buffer with the same
+  // leading coordinates.
+  std::vector<bool> local;
+};
+
+// Consecutive steps that can run one after another on a part of the work, without waiting for the
+// other parts in between.
+struct Chain {
+  uint32_t first = 0, last = 0;  // steps; last is inside
+  std::vector<Dim> over;         // the dims whose product is shared out
 };
 
 struct Program {
   Graph graph;  // the primitive graph it came from
   std::vector<ProgramBuffer> buffers;
   std::vector<Step> steps;
+  std::vector<Chain> chains;  // in order, apart from each other
 };
 
 // Text of a program: buffers and steps, kernels included.

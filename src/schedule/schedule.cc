@@ -4,6 +4,7 @@
 
 #include "ops/attrs.h"
 #include "ops/op.h"
+#include "schedule/chain.h"
 #include "schedule/lower.h"
 
 namespace rlx {
@@ -23,6 +24,7 @@ class Scheduler {
       for (const ValueId v : graph_.nodes[n].inputs)
         if (v) consumers_[v.index].push_back(n);
     forced_.assign(graph_.values.size(), false);
+    redirectResults();
     // Each retry makes at least one more value resident.
     for (std::size_t attempt = 0; attempt <= graph_.values.size(); ++attempt) {
       decide();
@@ -33,13 +35,14 @@ class Scheduler {
         const Node& node = graph_.nodes[n];
         if (node.op == OpKind::Input || node.op == OpKind::Constant) continue;
         for (const ValueId v : node.results) {
-          if (!residency_.of(v) || !live_[v.index]) continue;
+          if (!live_[v.index]) continue;
           if (natives_[n]) {
             RLX_TRY(LoweredRegion r, native(n));
             regions.push_back(std::move(r));
-            roots.push_back(v);
+            roots.push_back(redirected_[v.index] ? redirected_[v.index] : v);
             continue;
           }
+          if (!residency_.of(v) || apart_[v.index]) continue;
           RLX_TRY(LoweredRegion r, lowerRegion(graph_, residency_, v, caps_));
           limitBindings(r);
           if (!r.violations.empty()) {
@@ -79,6 +82,11 @@ class Scheduler {
     cost_.assign(count, 0);
     std::vector<bool>& resident = residency_.resident;
     for (std::size_t v = 0; v < count; ++v) resident[v] = forced_[v];
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (const ValueId x : graph_.nodes[n].inputs)
+        if (natives_[n] && x) resident[view(x).base.index] = true;
+    for (std::size_t v = 0; v < count; ++v)
+      if (apart_[v]) resident[v] = true;
     for (const Port& p : graph_.outputs) resident[p.value.index] = live_[p.value.index] = true;
     // Costs of chains, forwards, as if everything cheap were inlined.
     for (const Node& n : graph_.nodes)
@@ -105,7 +113,7 @@ class Scheduler {
           continue;
         }
         findRoot(v);
-        if (natives_[n] || def.scanStep) resident[v.index] = true;
+        if ((natives_[n] && !redirected_[v.index]) || def.scanStep) resident[v.index] = true;
         if (!resident[v.index] && def.fold && !inlinable(node, v)) resident[v.index] = true;
         if (!resident[v.index] && def.element && many_[v.index] && cost_[v.index] > kRecompute)
           resident[v.index] = true;
@@ -113,7 +121,7 @@ class Scheduler {
         for (const ValueId x : node.inputs) {
           if (!x) continue;
           if (natives_[n]) {
-            resident[stridedView(graph_, x).base.index] = true;
+            resident[view(x).base.index] = true;
           } else if (def.reuses) {
             const ValueId source = behindMoves(x);
             if (!opDef(graph_.definition(source).op).indexOnly) resident[source.index] = true;
@@ -175,16 +183,85 @@ class Scheduler {
     if (pick) r.violations.push_back(pick);
   }
 
+  StridedView view(ValueId v) const { return stridedView(graph_, v, &apart_); }
+
+  // A native result that is only transposed, and then seen in a way that needs the transposed order
+  // in memory, is written in that order at once.
+  void redirectResults() {
+    redirected_.assign(graph_.values.size(), ValueId{});
+    apart_.assign(graph_.values.size(), false);
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!natives_[n] || !natives_[n]->writes) continue;
+      const ValueId v = graph_.nodes[n].results[0];
+      if (consumers_[v.index].size() != 1 || isOutput(v)) continue;
+      const Node& move = graph_.nodes[consumers_[v.index][0]];
+      if (move.op != OpKind::Transpose) continue;
+      const ValueId t = move.results[0];
+      bool copied = false;
+      for (const uint32_t c : consumers_[t.index]) {
+        if (graph_.nodes[c].op != OpKind::Reshape) continue;
+        const ValueId y = graph_.nodes[c].results[0];
+        copied = copied || stridedView(graph_, y).base == y;
+      }
+      NativeQuery q{graph_, {n}, caps_, {}};
+      for (const ValueId x : graph_.nodes[n].inputs)
+        if (x) q.operands.push_back(view(x));
+      if (!copied || !natives_[n]->writes(q, transposedResult(n, t))) continue;
+      redirected_[v.index] = t;
+      apart_[t.index] = true;
+      if (allAccept()) continue;
+      redirected_[v.index] = ValueId{};
+      apart_[t.index] = false;
+    }
+  }
+  // Natives were chosen by the views of row-major results.
+  bool allAccept() const {
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!natives_[n]) continue;
+      NativeQuery q{graph_, {n}, caps_, {}};
+      bool changed = false;
+      for (const ValueId x : graph_.nodes[n].inputs) {
+        if (!x) continue;
+        q.operands.push_back(view(x));
+        changed = changed || apart_[q.operands.back().base.index];
+      }
+      if (changed && !natives_[n]->accepts(q)) return false;
+    }
+    return true;
+  }
+  bool isOutput(ValueId v) const {
+    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                       [&](const Port& p) { return p.value == v; });
+  }
+  // The result of node n inside the buffer of its transpose t.
+  StridedView transposedResult(uint32_t n, ValueId t) const {
+    StridedView s = rowMajorView(graph_, t);
+    const std::vector<Dim> to = s.strides;
+    const auto& perm = graph_.definition(t).attrs.as<TransposeAttrs>().perm;
+    s.shape = graph_.type(graph_.nodes[n].results[0]).shape;
+    s.strides.resize(s.shape.size());
+    for (std::size_t k = 0; k < perm.size(); ++k)
+      s.strides[static_cast<std::size_t>(perm[k])] = to[k];
+    return s;
+  }
+
   Result<LoweredRegion> native(uint32_t n) {
     const Node& node = graph_.nodes[n];
     LoweredRegion r;
     NativeQuery q{graph_, {n}, caps_, {}};
     for (const ValueId x : node.inputs) {
       if (!x) continue;
-      q.operands.push_back(stridedView(graph_, x));
+      q.operands.push_back(view(x));
       r.reads.push_back(q.operands.back().base);
     }
-    r.reads.push_back(node.results[0]);
+    const ValueId v = node.results[0], to = redirected_[v.index];
+    r.step.result = to ? transposedResult(n, to) : rowMajorView(graph_, v);
+    r.reads.push_back(to ? to : v);
+    if (natives_[n]->leading && caps_.parts) {
+      const Shape& s = graph_.type(v).shape;
+      r.step.leading.assign(s.begin(),
+                            s.begin() + static_cast<std::ptrdiff_t>(natives_[n]->leading(q)));
+    }
     r.step.native = natives_[n];
     RLX_TRY(std::unique_ptr<NativeProgram> made, natives_[n]->make(q));
     r.step.program = std::move(made);
@@ -232,6 +309,8 @@ class Scheduler {
   std::vector<std::vector<uint32_t>> consumers_;
   Residency residency_;
   std::vector<bool> forced_, live_, many_;
+  std::vector<ValueId> redirected_;  // by native result: the value that is written in its place
+  std::vector<bool> apart_;          // values that are written by such a step
   std::vector<ValueId> root_;
   std::vector<double> cost_;
 };
@@ -270,6 +349,7 @@ Result<Program> schedule(Graph graph, const Caps& caps,
   Program p;
   { RLX_TRY(p, Scheduler(graph, caps, chosen).run()); }
   p.graph = std::move(graph);
+  if (caps.parts) p.chains = findChains(p);
   return p;
 }
 

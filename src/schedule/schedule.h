@@ -13,7 +13,10 @@ namespace rlx {
 Result<Program> schedule(Graph graph, const Caps& caps,
                          std::span<const NativeKernel* const> natives);
 
-// The value as a strided view of the nearest value that it can be seen in without a copy.
-StridedView stridedView(const Graph& graph, ValueId v);
+// The whole of a value's own buffer.
+StridedView rowMajorView(const Graph& graph, ValueId v);
+// The value as a strided view of the nearest value that it can be seen in without a copy, or of the
+// nearest one that is marked `resident`.
+StridedView stridedView(const Graph& graph, ValueId v, const std::vector<bool>* resident = nullptr);
 
 }  // namespace rlx

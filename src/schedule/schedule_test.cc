@@ -4,6 +4,7 @@
 
 #include "kir/print.h"
 #include "passes/passes.h"
+#include "schedule/chain.h"
 #include "schedule/memory_plan.h"
 
 namespace rlx {
@@ -105,6 +106,31 @@ TEST(Schedule, ARowKeepsWhatALaterPassNeeds) {
     if (kir::print(s.kernel).find("readwrite") != std::string::npos) {
       EXPECT_EQ(s.inPlace, -1);
     }
+}
+
+// A layer norm and the softmax of its rows run row by row; what needs other rows ends the chain.
+TEST(Schedule, StepsOverTheSameRowsFormAChain) {
+  Caps caps = cpu();
+  caps.parts = true;
+  const std::string norm = std::string(kX) +
+                           "%1:f32[64] = input() {name=\"s\" dtype=f32 shape=[64]}\n"
+                           "%2:f32[n,64] = layer_norm(%0, %1, %1) {axis=-1 epsilon=1e-05}\n";
+  const Program rows = scheduled(
+      norm + "%3:f32[n,64] = softmax(%2) {axis=-1}\noutput \"a\" = %2\noutput \"b\" = %3\n", caps);
+  ASSERT_EQ(rows.chains.size(), 1u);
+  EXPECT_EQ(rows.chains[0].first, 0u);
+  EXPECT_EQ(rows.chains[0].last, 1u);
+  EXPECT_EQ(rows.chains[0].over, std::vector<Dim>{Dim::symbol("n")});
+  const Program shifted =
+      scheduled(norm +
+                    "%3:f32[n,64] = slice(%2) {start=[0,0] size=[n,64] step=[1,1]}\n"
+                    "%4:f32[64,n] = transpose(%2) {perm=[1,0]}\n"
+                    "%5:f32[64,n] = softmax(%4) {axis=-1}\noutput \"a\" = %2\noutput \"b\" = %5\n",
+                caps);
+  EXPECT_TRUE(shifted.chains.empty()) << print(shifted);
+  EXPECT_TRUE(scheduled(norm + "%3:f32[n,64] = softmax(%2) {axis=-1}\noutput \"a\" = %2\n"
+                               "output \"b\" = %3\n")
+                  .chains.empty());
 }
 
 TEST(Schedule, EveryOutputIsABufferOfItsOwn) {
@@ -240,6 +266,51 @@ TEST(MemoryPlan, LiveBuffersDoNotOverlap) {
       EXPECT_LT(plan->arenaBytes, all);
     }
   }
+}
+
+// Parts of a chain are at different steps at once: what dies within it makes no room.
+TEST(MemoryPlan, WhatAChainTouchesLivesToItsEnd) {
+  Program p;
+  const Dim n = Dim::symbol("n");
+  for (uint32_t b = 0; b < 5; ++b) {
+    ProgramBuffer buffer;
+    buffer.value = ValueId{b};
+    buffer.kind = b == 0 ? BufferKind::Input : b == 4 ? BufferKind::Output : BufferKind::Temporary;
+    buffer.elements = n * Dim(64);
+    p.buffers.push_back(buffer);
+  }
+  for (uint32_t s = 0; s < 4; ++s) {
+    Step step;
+    step.buffers = {s, s + 1};
+    step.written = s + 1;
+    step.leading = {n};
+    step.local = {true, true};
+    p.steps.push_back(std::move(step));
+  }
+  Bindings b;
+  b.set("n", 8);
+  auto alone = planMemory(p, b);
+  p.chains = findChains(p);
+  ASSERT_EQ(p.chains.size(), 1u);
+  auto chained = planMemory(p, b);
+  ASSERT_TRUE(alone && chained);
+  EXPECT_EQ(alone->arenaBytes, 2 * 8 * 64 * 4);  // the third takes the place of the first
+  EXPECT_EQ(chained->arenaBytes, 3 * 8 * 64 * 4);
+  // Within one part a result may still take the place of its operand, but not where another step
+  // of the chain reads beyond its part.
+  for (Step& s : p.steps) s.inPlace = 0;
+  auto inPlace = planMemory(p, b);
+  ASSERT_TRUE(inPlace);
+  EXPECT_EQ(inPlace->arenaBytes, 8 * 64 * 4);
+  p.steps[2].local[0] = false;
+  p.chains = {{0, 1, {n}}};
+  auto split = planMemory(p, b);
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->arenaBytes, 8 * 64 * 4);
+  p.chains = {{0, 3, {n}}};
+  auto scattered = planMemory(p, b);
+  ASSERT_TRUE(scattered);
+  EXPECT_GT(scattered->arenaBytes, 8 * 64 * 4);
 }
 
 TEST(MemoryPlan, AResultTakesThePlaceOfADyingOperand) {

@@ -54,14 +54,27 @@ std::vector<Dim> contiguous(const Shape& s) {
 
 }  // namespace
 
-StridedView stridedView(const Graph& g, ValueId v) {
+void NativeProgram::runPart(const NativeCall&, int64_t, int64_t, int64_t) {
+  RLX_UNREACHABLE("a native kernel without leading axes");
+}
+int64_t NativeProgram::grain(const NativeCall&, int64_t) const {
+  return 1;
+}
+
+StridedView rowMajorView(const Graph& g, ValueId v) {
+  const TensorType& t = g.type(v);
+  return {v, t.dtype, Dim(0), t.shape, contiguous(t.shape)};
+}
+
+StridedView stridedView(const Graph& g, ValueId v, const std::vector<bool>* resident) {
   const Node& n = g.definition(v);
   const TensorType& t = g.type(v);
-  StridedView own{v, t.dtype, Dim(0), t.shape, contiguous(t.shape)};
+  StridedView own = rowMajorView(g, v);
+  if (resident && (*resident)[v.index]) return own;
   if (n.op != OpKind::Reshape && n.op != OpKind::Transpose && n.op != OpKind::Slice &&
       n.op != OpKind::Broadcast)
     return own;
-  StridedView s = stridedView(g, n.inputs[0]);
+  StridedView s = stridedView(g, n.inputs[0], resident);
   const Shape from = s.shape;
   s.shape = t.shape;
   if (n.op == OpKind::Transpose) {

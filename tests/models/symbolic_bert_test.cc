@@ -128,6 +128,32 @@ TEST(SymbolicBert, EveryShapeEqualsItsFixedCompile) {
               worst);
 }
 
+// Chains share rows and heads out among the threads; the order of every sum stays.
+TEST(SymbolicBert, EveryThreadCountGivesTheSameBits) {
+  if (device != "cpu") GTEST_SKIP() << "threads are the host's";
+  auto model = loadModel(folder);
+  ASSERT_TRUE(model) << model.error().text();
+  std::vector<std::vector<NamedTensor>> want;
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 9}, {1, 128}, {3, 100}, {5, 64}};
+  for (const int threads : {1, 2, 3, 4}) {
+    CompileOptions options;
+    options.threads = threads;
+    auto exe = compile(*model, options);
+    ASSERT_TRUE(exe) << exe.error().text();
+    EXPECT_GT(exe->program().chains.size(), 1u);
+    for (std::size_t k = 0; k < std::size(shapes); ++k) {
+      auto got = exe->run(inputs(shapes[k].first, shapes[k].second));
+      ASSERT_TRUE(got) << got.error().text();
+      if (threads == 1) {
+        want.push_back(*std::move(got));
+        continue;
+      }
+      for (std::size_t o = 0; o < got->size(); ++o)
+        EXPECT_TRUE((*got)[o].tensor == want[k][o].tensor) << threads << " threads, shape " << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rlx
 

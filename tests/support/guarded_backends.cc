@@ -71,6 +71,10 @@ class GuardedDevice final : public Device {
     }
     return inner_->launch(kernel, grid, moved, params);
   }
+  void runGroups(KernelId kernel, const std::array<int64_t, 3>& grid, std::byte* const* globals,
+                 const int32_t* params, int64_t begin, int64_t end) override {
+    inner_->runGroups(kernel, grid, globals, params, begin, end);
+  }
   Status synchronize() override { return inner_->synchronize(); }
 
  private:

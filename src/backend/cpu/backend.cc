@@ -94,6 +94,10 @@ class CpuDevice final : public Device {
     });
     return Ok{};
   }
+  void runGroups(KernelId kernel, const std::array<int64_t, 3>& grid, std::byte* const* globals,
+                 const int32_t* params, int64_t begin, int64_t end) override {
+    kernels_[kernel - 1].entry()(globals, params, grid.data(), begin, end);
+  }
   Status synchronize() override { return Ok{}; }
 
  private:
@@ -134,6 +138,7 @@ Caps capsFor(int threads, int vectorBits) {
   c.maxGrid = {INT64_MAX, INT64_MAX, INT64_MAX};
   c.maxBindings = 1024;
   c.unifiedMemory = true;
+  c.parts = true;
   c.vectorBits = vectorBits;
   c.threads = threads;
   return c;

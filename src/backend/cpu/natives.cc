@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_kernel.h"
+#include "backend/cpu/packed.h"
 #include "base/threads.h"
 #include "ops/attrs.h"
 #include "schedule/native.h"
@@ -91,6 +93,61 @@ class DotProgram final : public NativeProgram {
   }
 
   Status run(const NativeCall& call) override {
+    const Problem p = problem(call);
+    if (empty(p)) return Ok{};
+    if (constant_) {
+      RLX_OK(packConstant(p, call.threads));
+      runShared(p, packed_.data(), call.threads);
+    } else if (p.batch >= call.threads || call.threads == 1) {
+      ThreadPool::parallelFor(call.threads, p.batch,
+                              [&](int64_t begin, int64_t end) { runBatches(p, begin, end); });
+    } else {
+      for (int64_t i = 0; i < p.batch; ++i) {
+        const Problem one = element(p, i);
+        scratch_.resize(packedSize(one));
+        packAll(one, scratch_.data(), call.threads);
+        runShared(one, scratch_.data(), call.threads);
+      }
+    }
+    return Ok{};
+  }
+
+  Status prepare(const NativeCall& call) override {
+    const Problem p = problem(call);
+    return constant_ && !empty(p) ? packConstant(p, call.threads) : Status(Ok{});
+  }
+  // Parts are rows under a constant right side, whole matrices of the batch otherwise.
+  void runPart(const NativeCall& call, int64_t units, int64_t begin, int64_t end) override {
+    const Problem p = problem(call);
+    if (empty(p)) return;
+    if (!constant_) return runBatches(p, p.batch / units * begin, p.batch / units * end);
+    const int64_t rows = p.m.extent / units;
+    for (int64_t r0 = rows * begin; r0 < rows * end; r0 += kBlockRows) {
+      const int64_t r1 = std::min(rows * end, r0 + kBlockRows);
+      for (int64_t j = 0; j < p.panels; ++j)
+        tile(p, packed_.data() + j * p.ka.extent * p.nr, j, r0, r1);
+    }
+  }
+  int64_t grain(const NativeCall& call, int64_t units) const override {
+    if (!constant_) return 1;
+    const int64_t rows = std::max<int64_t>(1, problem(call).m.extent / units);
+    return (kGrainRows + rows - 1) / rows;
+  }
+
+ private:
+  struct Problem {
+    Axis m, n, ka, kb;
+    int64_t cRow = 0;  // stride of C along m; along n it is 1
+    const float *a = nullptr, *b = nullptr;
+    float* c = nullptr;
+    int64_t batch = 1, nr = 0, panels = 0;
+    int vectors = 1;
+    std::vector<int64_t> batchExtents, aBatch, bBatch, cBatch;
+  };
+  static constexpr int64_t kBlockRows = 128;  // rows of A that stay in the second cache
+  static constexpr int64_t kGrainRows = 32;   // rows for which reading B pays
+
+  Problem problem(const NativeCall& call) const {
     const NativeTensor &a = call.operands[0], &b = call.operands[1];
     Problem p;
     p.m = merged(a, axes_.lhsFree);
@@ -106,45 +163,35 @@ class DotProgram final : public NativeProgram {
       p.batchExtents.push_back(a.shape[ka]);
       p.aBatch.push_back(a.strides[ka]);
       p.batch *= a.shape[ka];
+      p.cBatch.push_back(call.result.strides[p.cBatch.size()]);
     }
+    std::vector<int64_t> rows(axes_.lhsFree.size());
+    std::iota(rows.begin(), rows.end(), static_cast<int64_t>(attrs_.lhsBatch.size()));
+    p.cRow = merged(call.result, rows).stride;
     for (const int64_t k : attrs_.rhsBatch)
       p.bBatch.push_back(b.strides[static_cast<std::size_t>(k)]);
-    if (p.m.extent == 0 || p.n.extent == 0 || p.batch == 0) return Ok{};
-    if (p.ka.extent == 0) {
-      std::memset(p.c, 0, static_cast<std::size_t>(p.batch * p.m.extent * p.n.extent) * 4);
-      return Ok{};
-    }
     p.vectors = vectorsFor(p.n.extent, kernels_->lanes());
     p.nr = int64_t{p.vectors} * kernels_->lanes();
     p.panels = (p.n.extent + p.nr - 1) / p.nr;
-    if (constant_) {
-      if (packed_.empty()) packAll(p, packed_, call.threads);
-      runShared(p, packed_.data(), call.threads);
-    } else if (p.batch >= call.threads || call.threads == 1) {
-      runBatches(p, call.threads);
-    } else {
-      std::vector<float>& scratch = scratch_;
-      for (int64_t i = 0; i < p.batch; ++i) {
-        Problem one = p;
-        one.a += batchOffset(p, i, p.aBatch);
-        one.b += batchOffset(p, i, p.bBatch);
-        one.c += i * p.m.extent * p.n.extent;
-        packAll(one, scratch, call.threads);
-        runShared(one, scratch.data(), call.threads);
-      }
-    }
-    return Ok{};
+    return p;
   }
-
- private:
-  struct Problem {
-    Axis m, n, ka, kb;
-    const float *a = nullptr, *b = nullptr;
-    float* c = nullptr;
-    int64_t batch = 1, nr = 0, panels = 0;
-    int vectors = 1;
-    std::vector<int64_t> batchExtents, aBatch, bBatch;
-  };
+  // True when there is nothing to add up; fills the result with zeros where it has elements.
+  static bool empty(const Problem& p) {
+    if (p.m.extent == 0 || p.n.extent == 0 || p.batch == 0) return true;
+    if (p.ka.extent != 0) return false;
+    for (int64_t i = 0; i < p.batch; ++i)
+      for (int64_t r = 0; r < p.m.extent; ++r)
+        std::memset(p.c + batchOffset(p, i, p.cBatch) + r * p.cRow, 0,
+                    static_cast<std::size_t>(p.n.extent) * 4);
+    return true;
+  }
+  static Problem element(const Problem& p, int64_t i) {
+    Problem one = p;
+    one.a += batchOffset(p, i, p.aBatch);
+    one.b += batchOffset(p, i, p.bBatch);
+    one.c += batchOffset(p, i, p.cBatch);
+    return one;
+  }
 
   static int64_t batchOffset(const Problem& p, int64_t i, const std::vector<int64_t>& strides) {
     int64_t o = 0;
@@ -155,12 +202,22 @@ class DotProgram final : public NativeProgram {
     return o;
   }
 
-  static void packAll(const Problem& p, std::vector<float>& to, int threads) {
-    to.resize(static_cast<std::size_t>(p.panels * p.ka.extent * p.nr));
+  static std::size_t packedSize(const Problem& p) {
+    return static_cast<std::size_t>(p.panels * p.ka.extent * p.nr);
+  }
+  Status packConstant(const Problem& p, int threads) {
+    if (!packed_.empty()) return Ok{};
+    if (!packed_.allocate(packedSize(p)))
+      return Error(Errc::OutOfMemory,
+                   "a packed weight of " + std::to_string(packedSize(p) * 4) + " bytes");
+    packAll(p, packed_.data(), threads);
+    return Ok{};
+  }
+  static void packAll(const Problem& p, float* to, int threads) {
     ThreadPool::parallelFor(threads, p.panels, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j)
         packPanel(p.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
-                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, to.data() + j * p.ka.extent * p.nr);
+                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, to + j * p.ka.extent * p.nr);
     });
   }
 
@@ -175,14 +232,14 @@ class DotProgram final : public NativeProgram {
     for (int64_t i = r0; i < r1; i += kernels_->rows()) {
       const int rows = static_cast<int>(std::min<int64_t>(kernels_->rows(), r1 - i));
       args.a = p.a + i * p.m.stride;
-      float* c = p.c + i * p.n.extent + j * p.nr;
+      float* c = p.c + i * p.cRow + j * p.nr;
       const bool whole = width == p.nr;
       args.c = whole ? c : edge;
-      args.cRowBytes = (whole ? p.n.extent : p.nr) * 4;
+      args.cRowBytes = (whole ? p.cRow : p.nr) * 4;
       kernels_->kernel(rows, p.vectors)(&args);
       if (!whole)
         for (int r = 0; r < rows; ++r)
-          std::memcpy(c + r * p.n.extent, edge + r * p.nr, static_cast<std::size_t>(width) * 4);
+          std::memcpy(c + r * p.cRow, edge + r * p.nr, static_cast<std::size_t>(width) * 4);
     }
   }
 
@@ -205,29 +262,27 @@ class DotProgram final : public NativeProgram {
     });
   }
 
-  // Many matrices: one batch element at a time on each thread, its B packed panel by panel.
-  void runBatches(const Problem& p, int threads) const {
-    ThreadPool::parallelFor(threads, p.batch, [&](int64_t begin, int64_t end) {
-      std::vector<float> panel(static_cast<std::size_t>(p.ka.extent * p.nr));
-      for (int64_t i = begin; i < end; ++i) {
-        Problem one = p;
-        one.a += batchOffset(p, i, p.aBatch);
-        one.b += batchOffset(p, i, p.bBatch);
-        one.c += i * p.m.extent * p.n.extent;
-        for (int64_t j = 0; j < p.panels; ++j) {
-          packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
-                    std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
-          tile(one, panel.data(), j, 0, p.m.extent);
-        }
+  // Matrices [begin, end) of the batch, B packed panel by panel.
+  void runBatches(const Problem& p, int64_t begin, int64_t end) const {
+    thread_local std::vector<float> panel;  // kept from call to call
+    if (const auto size = static_cast<std::size_t>(p.ka.extent * p.nr); panel.size() < size)
+      panel.resize(size);
+    for (int64_t i = begin; i < end; ++i) {
+      const Problem one = element(p, i);
+      for (int64_t j = 0; j < p.panels; ++j) {
+        packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
+                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
+        tile(one, panel.data(), j, 0, p.m.extent);
       }
-    });
+    }
   }
 
   const GemmKernels* kernels_ = nullptr;
   DotAttrs attrs_;
   DotAxes axes_;
   bool constant_ = false;
-  std::vector<float> packed_, scratch_;
+  PackedFloats packed_;
+  std::vector<float> scratch_;
 };
 
 Status acceptsDot(const NativeQuery& q) {
@@ -248,8 +303,36 @@ Status acceptsDot(const NativeQuery& q) {
   return Ok{};
 }
 
+// Rows where the right side is packed once, else the batch; only as far as the left operand has
+// these axes in the order of the result.
+std::size_t leadingOfDot(const NativeQuery& q) {
+  const auto& a = q.get().attrs.as<DotAttrs>();
+  const std::size_t batch = a.lhsBatch.size();
+  for (std::size_t k = 0; k < batch; ++k)
+    if (a.lhsBatch[k] != static_cast<int64_t>(k)) return 0;
+  const bool constant = q.graph.definition(q.operands[1].base).op == OpKind::Constant && batch == 0;
+  if (!constant) return batch;
+  const std::vector<int64_t> rows = freeAxes(q.operands[0].shape.size(), {}, a.lhsContract);
+  for (std::size_t k = 0; k < rows.size(); ++k)
+    if (rows[k] != static_cast<int64_t>(k)) return 0;
+  return rows.size();
+}
+
+bool dotWrites(const NativeQuery& q, const StridedView& result) {
+  const auto& a = q.get().attrs.as<DotAttrs>();
+  const auto batch = static_cast<int64_t>(a.lhsBatch.size());
+  const auto rows =
+      static_cast<int64_t>(freeAxes(q.operands[0].shape.size(), a.lhsBatch, a.lhsContract).size());
+  std::vector<int64_t> m, n;
+  for (int64_t k = batch; k < static_cast<int64_t>(result.shape.size()); ++k)
+    (k < batch + rows ? m : n).push_back(k);
+  return !n.empty() && mergeable(result, m) && mergeable(result, n) &&
+         result.strides[static_cast<std::size_t>(n.back())].is(1);
+}
+
 constinit const NativeKernel kNatives[] = {
-    {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false},
+    {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
+     &dotWrites},
 };
 
 }  // namespace
