@@ -64,6 +64,52 @@ constexpr DialectHelper kHelpers[] = {
      "  if (ey <= 0) return uintBitsToFloat(s | (x >> (1 - ey)));\n"
      "  return uintBitsToFloat(s | (uint(ey) << 23) | (x & 0x007fffffu));\n"
      "}\n"},
+    {"rlx_rem_f64",
+     "bool rlx_less(uvec2 a, uvec2 b) { return a.y < b.y || (a.y == b.y && a.x < b.x); }\n"
+     "uvec2 rlx_minus(uvec2 a, uvec2 b) {\n"
+     "  return uvec2(a.x - b.x, a.y - b.y - (a.x < b.x ? 1u : 0u));\n"
+     "}\n"
+     "int rlx_top(uvec2 a) { return a.y == 0u ? findMSB(a.x) : 32 + findMSB(a.y); }\n"
+     "uvec2 rlx_up(uvec2 a, int n) {\n"
+     "  if (n >= 32) return uvec2(0u, a.x << (n - 32));\n"
+     "  return n == 0 ? a : uvec2(a.x << n, (a.y << n) | (a.x >> (32 - n)));\n"
+     "}\n"
+     "uvec2 rlx_down(uvec2 a, int n) {\n"
+     "  if (n >= 32) return uvec2(a.y >> (n - 32), 0u);\n"
+     "  return n == 0 ? a : uvec2((a.x >> n) | (a.y << (32 - n)), a.y >> n);\n"
+     "}\n"
+     "double rlx_rem_f64(double a, double b) {\n"
+     "  const uvec2 top = uvec2(0u, 0x7ff00000u), none = uvec2(0u);\n"
+     "  uvec2 x = unpackDouble2x32(a), y = unpackDouble2x32(b);\n"
+     "  uint s = x.y & 0x80000000u;\n"
+     "  x.y &= 0x7fffffffu;\n"
+     "  y.y &= 0x7fffffffu;\n"
+     "  if (y == none || !rlx_less(x, top) || rlx_less(top, y))\n"
+     "    return packDouble2x32(uvec2(0u, 0x7ff80000u));\n"
+     "  if (rlx_less(x, y)) return a;\n"
+     "  int ex = int(x.y >> 20), ey = int(y.y >> 20);\n"
+     "  int sx = ex == 0 ? 52 - rlx_top(x) : 0, sy = ey == 0 ? 52 - rlx_top(y) : 0;\n"
+     "  ex = ex == 0 ? 1 - sx : ex;\n"
+     "  ey = ey == 0 ? 1 - sy : ey;\n"
+     "  x = rlx_up(x, sx);\n"
+     "  y = rlx_up(y, sy);\n"
+     "  x.y = (x.y & 0x000fffffu) | 0x00100000u;\n"
+     "  y.y = (y.y & 0x000fffffu) | 0x00100000u;\n"
+     "  for (; ex > ey; --ex) {\n"
+     "    if (!rlx_less(x, y)) x = rlx_minus(x, y);\n"
+     "    x = rlx_up(x, 1);\n"
+     "  }\n"
+     "  if (!rlx_less(x, y)) x = rlx_minus(x, y);\n"
+     "  if (x == none) return packDouble2x32(uvec2(0u, s));\n"
+     "  int up = 52 - rlx_top(x);\n"
+     "  x = rlx_up(x, up);\n"
+     "  ey -= up;\n"
+     "  if (ey <= 0)\n"
+     "    x = rlx_down(x, 1 - ey);\n"
+     "  else\n"
+     "    x.y = (uint(ey) << 20) | (x.y & 0x000fffffu);\n"
+     "  return packDouble2x32(uvec2(x.x, x.y | s));\n"
+     "}\n"},
 };
 
 constexpr std::string_view kInt64 =
@@ -114,9 +160,9 @@ constexpr Dialect make() {
     set(*t, ScalarOp::Round, "roundEven($0)");
     set(*t, ScalarOp::Trunc, "trunc($0)");
     set(*t, ScalarOp::Sqrt, "sqrt($0)");
-    set(*t, ScalarOp::Fma, "fma($0, $1, $2)");
   }
   set(d.f32, ScalarOp::Rem, "rlx_fmod($0, $1)");
+  set(d.f64, ScalarOp::Rem, "rlx_rem_$s($0, $1)");
   set(d.integer, ScalarOp::Rem, "rlx_rem_$s($0, $1)");
   set(d.integer, ScalarOp::Max, "max($0, $1)");
   set(d.integer, ScalarOp::Min, "min($0, $1)");

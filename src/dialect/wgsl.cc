@@ -80,7 +80,6 @@ constexpr Dialect make() {
   set(d.f32, ScalarOp::Round, "round($0)");
   set(d.f32, ScalarOp::Trunc, "trunc($0)");
   set(d.f32, ScalarOp::Sqrt, "sqrt($0)");
-  set(d.f32, ScalarOp::Fma, "fma($0, $1, $2)");
   set(d.integer, ScalarOp::Max, "max($0, $1)");
   set(d.integer, ScalarOp::Min, "min($0, $1)");
   set(d.integer, ScalarOp::Shl, "($0 << u32($1))");

@@ -6,12 +6,11 @@
 // Error against the exact value is within the `ulp` column of scalar.def. Polynomials are minimax
 // fits of the relative error on the reduced range.
 #pragma once
-#include <initializer_list>
 #include <limits>
 #include <numbers>
 #include <optional>
 
-#include "kir/kernel.h"
+#include "kir/expand_real.h"
 #include "scalar/scalar.h"
 
 namespace rlx::kir {
@@ -26,14 +25,6 @@ inline Expr i32(int64_t v) { return integer(DType::I32, v); }
 inline Expr bits(const Expr& x) { return bitcast(DType::I32, x); }
 inline Expr floats(const Expr& x) { return bitcast(DType::F32, x); }
 inline Expr infinity() { return f32(std::numeric_limits<double>::infinity()); }
-
-// Coefficients from the highest power down.
-inline Expr polynomial(const Expr& x, std::initializer_list<double> c) {
-  auto it = c.begin();
-  Expr y = f32(*it);
-  for (++it; it != c.end(); ++it) y = fma(y, x, f32(*it));
-  return y;
-}
 
 // Adding 1.5 * 2^23 rounds to the nearest integer, which then stands in the low bits.
 inline constexpr double kRounder = 12582912.0;
@@ -72,9 +63,10 @@ inline LogParts logParts(const Expr& m) {
 
 // Puts the values of a logarithm at 0, below 0, at infinity and NaN over y.
 inline Expr logEdges(const Expr& x, const Expr& y) {
-  const Expr edge = select(eq(x, f32(0)), f32(-std::numeric_limits<double>::infinity()),
-                           select(lt(x, f32(0)), f32(std::numeric_limits<double>::quiet_NaN()), x));
-  return select(bit_and(gt(x, f32(0)), lt(x, infinity())), y, edge);
+  const Expr zero = like(x, 0);
+  const Expr edge = select(eq(x, zero), like(x, -std::numeric_limits<double>::infinity()),
+                           select(lt(x, zero), nanOf(x), x));
+  return select(bit_and(gt(x, zero), lt(x, infinityOf(x))), y, edge);
 }
 
 }  // namespace expand_detail
@@ -116,7 +108,7 @@ inline Expr expandExpm1(const Expr& a) {
   const Expr q = fma(mul(r, r), p, r);
   const Expr s = floats(add(shl(bits(t), i32(23)), i32(0x3f000000)));
   const Expr y = fma(s, q, sub(s, f32(0.5)));
-  return select(eq(n, f32(0)), q, add(y, y));
+  return select(eq(a, f32(0)), a, select(eq(n, f32(0)), q, add(y, y)));
 }
 
 inline Expr expandLog(const Expr& x) {

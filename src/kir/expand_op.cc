@@ -4,7 +4,8 @@
 
 #include "kir/expand.h"
 #include "kir/expand_cast.h"
-#include "kir/expand_gpu.h"
+#include "kir/expand_f64.h"
+#include "kir/expand_fma.h"
 #include "kir/number.h"
 
 namespace rlx::kir {
@@ -72,7 +73,8 @@ Expr expandOp(ScalarOp op, DType t, const Expr& a, const Expr& b, const Expr& c)
     const Expr sign = bit_and(bitcast(DType::U64, b), integer(DType::U64, INT64_MIN));
     return bitcast(DType::F64, bit_or(bitcast(DType::U64, abs(a)), sign));
   }
-  if (t != DType::F32) return Expr();
+  if (op == ScalarOp::Fma) return expandFma(a, b, c);
+  if (t == DType::F64) return expandDouble(op, a, b).value_or(Expr());
   if (const auto y = expandPortable(op, a, b)) return *y;
   if (const auto y = expandUnary(op, a)) return *y;
   return Expr();
@@ -93,7 +95,9 @@ Expr guardInteger(ScalarOp op, const Expr& a, const Expr& b) {
     if (op == ScalarOp::Rem) return select(none, a, y);
     return select(none, minusOne, negates ? select(negates, -a, y) : y);
   }
-  if (known && k >= 0 && k < w) return Expr::apply(op, a, b, Expr(0.0));
+  // A shift by a constant in range or by what a mask keeps in range.
+  if (!known && b->kind == ExprKind::Apply && b->op == ScalarOp::And) isInteger(b->args[1], &k);
+  if (k >= 0 && k < w && (known || k > 0)) return Expr::apply(op, a, b, Expr(0.0));
   const Expr inside =
       isSigned(t) ? bit_and(ge(b, zero), lt(b, integer(t, w))) : lt(b, integer(t, w));
   const Expr last = integer(t, w - 1);

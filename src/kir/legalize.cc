@@ -328,7 +328,10 @@ class Legalizer {
   Expr apply(ScalarOp op, DType t, const std::array<Expr, 3>& x) {
     if (op == ScalarOp::Select) return select(x[0], x[1], x[2]);
     if (!computes(t)) return x[0];
-    if (!spelled(op, t)) {
+    const bool unfused = op == ScalarOp::Fma && isFloat(t) && !spelling_.fusedFma;
+    if (unfused && expanding_ > 0)
+      return apply(ScalarOp::Add, t, {apply(ScalarOp::Mul, t, {x[0], x[1], Expr()}), x[2], Expr()});
+    if (unfused || !spelled(op, t)) {
       Expr simpler = expandOp(op, t, x[0], x[1], x[2]);
       if (!simpler) {
         fail(std::string(info(op).name) + " on " + quoted(t) +
@@ -342,8 +345,6 @@ class Legalizer {
       --expanding_;
       return y;
     }
-    if (op == ScalarOp::Fma && expanding_ > 0 && !spelling_.fusedFma)
-      return apply(ScalarOp::Add, t, {apply(ScalarOp::Mul, t, {x[0], x[1], Expr()}), x[2], Expr()});
     const bool shift = op == ScalarOp::Shl || op == ScalarOp::Shr;
     if (isInteger(t) && (op == ScalarOp::Div || op == ScalarOp::Rem || shift))
       return guardInteger(op, x[0], x[1]);

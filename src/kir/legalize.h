@@ -18,8 +18,8 @@ struct Spelling {
   std::array<uint32_t, kScalarCount> ops{};  // by ScalarOp: bit per DType of the operands
   // F16 is a type of the language whose casts from and to F32 are exact (nearest even, subnormals).
   bool half = false;
-  // Fma rounds once and is not reassociated. Otherwise expansions, which rely on exact products in
-  // places, use multiplication and addition.
+  // Fma rounds once and is not reassociated. Otherwise it is not spelled: a kernel's own Fma
+  // becomes an emulation that rounds once, those of expansions multiplication and addition.
   bool fusedFma = true;
   bool can(ScalarOp op, DType t) const { return (ops[static_cast<std::size_t>(op)] & bit(t)) != 0; }
 };

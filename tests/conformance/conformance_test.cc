@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -41,15 +42,7 @@ struct Exclusion {
   std::string_view kind;  // the last part of the sample's name
   std::string_view reason;
 };
-constexpr Exclusion kExclusions[] = {
-    {"vulkan", OpKind::Sin, "special",
-     "arguments beyond 1e5: the language's range reduction is not exact"},
-    {"vulkan", OpKind::Cos, "special",
-     "arguments beyond 1e5: the language's range reduction is not exact"},
-    {"vulkan", OpKind::Tan, "special",
-     "arguments beyond 1e5: the language's range reduction is not exact"},
-    {"vulkan", OpKind::Fma, "special", "the language allows fma() to round the product"},
-};
+constexpr std::array<Exclusion, 0> kExclusions{};
 
 const Exclusion* exclusion(const OpSample& s) {
   const std::string_view kind = std::string_view(s.name).substr(s.name.rfind('/') + 1);
@@ -99,8 +92,7 @@ void check(const OpSample& s) {
     // What the capability record lacks is an exclusion with that reason; nothing else is.
     const std::string text = exe.error().text();
     if (exe.error().code() == Errc::NotDispatchable && !commonDTypesOnly(s.graph) &&
-        (text.find("the device has no") != text.npos ||
-         (s.dtype == DType::F64 && text.find("the language has no such function") != text.npos))) {
+        text.find("the device has no") != text.npos) {
       ++excluded;
       return;
     }

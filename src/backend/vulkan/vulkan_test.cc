@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "base/file.h"
 #include "dialect/dialect.h"
@@ -79,6 +81,31 @@ TEST(Vulkan, functionsStayWithinTheirBounds) {
   auto device = openOrFail();
   ASSERT_NE(device, nullptr);
   compare(*device, device->caps(), kir::test::functions(32));
+}
+
+// GLSL has neither for doubles: they are exact at any ratio and magnitude, subnormals included.
+TEST(Vulkan, remaindersAndFmaOfDoublesAreExact) {
+  auto device = openOrFail();
+  ASSERT_NE(device, nullptr);
+  if (!canCompute(device->caps(), DType::F64)) GTEST_SKIP() << "the device has no f64";
+  std::mt19937_64 random(1);
+  std::vector<double> a, b;
+  for (int k = 0; k < 4000; ++k) {
+    const auto x = static_cast<uint64_t>(random()), y = static_cast<uint64_t>(random());
+    // Any bits; near exponents; few bits set; subnormal.
+    const uint64_t near = (x & (uint64_t{0x7ff} << 52)) | (y >> 12);
+    const uint64_t choices[] = {y, near, near >> (y % 50) << (y % 50), y >> 12};
+    a.push_back(std::bit_cast<double>(k % 7 ? x : x >> 13));
+    b.push_back(std::bit_cast<double>(choices[k % 4]));
+  }
+  for (const ScalarOp op : {ScalarOp::Rem, ScalarOp::Fma})
+    compare(*device, device->caps(),
+            {kir::test::zip(
+                "exact", DType::F64, DType::F64, kir::test::bytesOf(a), kir::test::bytesOf(b),
+                [&](const kir::Expr& x, const kir::Expr& y) {
+                  return kir::Expr::apply(op, x, y, op == ScalarOp::Fma ? -(x * y) : x);
+                },
+                32)});
 }
 
 // The same kernels as for a device without narrow storage: packed loads. Narrow stores are refused.
