@@ -10,7 +10,6 @@ namespace rlx {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Half, EveryF16SurvivesARoundTrip) {
   for (uint32_t i = 0; i <= 0xffff; ++i) {

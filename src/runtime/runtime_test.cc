@@ -36,7 +36,7 @@ Tensor floats(std::vector<int64_t> shape, std::vector<float> values) {
 
 std::vector<float> values(const Tensor& t) {
   std::vector<float> out(static_cast<std::size_t>(t.elements()));
-  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
+  if (!out.empty()) std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
   return out;
 }
 

@@ -20,8 +20,8 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(const Caps& caps, IsaLevel isa, std::string description)
-      : caps_(caps), isa_(isa), description_(std::move(description)) {}
+  CpuDevice(const Caps& caps, std::string description)
+      : caps_(caps), description_(std::move(description)) {}
   ~CpuDevice() override {
     for (auto& [id, b] : buffers_)
       if (b.owned) std::free(b.data);
@@ -120,7 +120,6 @@ class CpuDevice final : public Device {
   }
 
   Caps caps_;
-  IsaLevel isa_;
   std::string description_;
   std::unordered_map<BufferId, Memory> buffers_;
   BufferId lastId_ = 0;
@@ -175,7 +174,7 @@ Result<std::unique_ptr<Device>> open(const OpenOptions& o) {
   RLX_TRY(const IsaLevel isa, activeIsa());
   const int threads = o.threads > 0 ? std::min<int>(o.threads, kMaxThreads) : defaultThreads();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(
-      capsFor(threads, isa == IsaLevel::Avx512 ? 512 : 256), isa, describe(isa, threads)));
+      capsFor(threads, isa == IsaLevel::Avx512 ? 512 : 256), describe(isa, threads)));
 }
 
 Result<Code> emit(const kir::Kernel& kernel, const Caps&) {
