@@ -109,10 +109,12 @@ class Generator : public Xbyak::CodeGenerator {
 struct GemmKernelFactory {
   static Status make(GemmKernels& k, IsaLevel isa) {
     const bool wide = isa == IsaLevel::Avx512;
-    k.rows_ = wide ? 8 : 4;
     k.lanes_ = wide ? 16 : 8;
-    for (int r = 0; r < k.rows_; ++r)
-      for (int v = 0; v < kMaxVectors; ++v) {
+    for (int v = 0; v < kMaxVectors; ++v) {
+      // Eight accumulators keep two fused multiply-adds a cycle busy; more rows only add
+      // remainders.
+      k.rows_[v] = wide || v == 0 ? 8 : 4;
+      for (int r = 0; r < k.rows_[v]; ++r) {
         Generator g(r + 1, v + 1, wide);
         if (Xbyak::GetError() != Xbyak::ERR_NONE)
           return Error(Errc::Internal, std::string("micro-kernel generation: ") +
@@ -123,6 +125,7 @@ struct GemmKernelFactory {
         k.kernels_[r][v] =
             reinterpret_cast<GemmFn>(reinterpret_cast<void*>(k.memory_[r][v].entry()));
       }
+    }
     return Ok{};
   }
   static std::unique_ptr<GemmKernels> create() {

@@ -24,17 +24,18 @@ using GemmFn = void (*)(const GemmArgs*);
 
 inline constexpr int kMaxVectors = 3;  // vectors across a panel
 
-// Kernels for 1..rows() rows and 1..kMaxVectors vectors, made once per process.
+// Kernels for 1..rows(v) rows and v = 1..kMaxVectors vectors, made once per process.
 class GemmKernels {
  public:
   static Result<const GemmKernels*> get(IsaLevel isa);
-  int rows() const { return rows_; }    // MR
+  // MR
+  int rows(int vectors) const { return rows_[vectors - 1]; }
   int lanes() const { return lanes_; }  // floats per vector; NR = lanes * vectors
   GemmFn kernel(int rows, int vectors) const { return kernels_[rows - 1][vectors - 1]; }
 
  private:
   GemmKernels() = default;
-  int rows_ = 0, lanes_ = 0;
+  int rows_[kMaxVectors] = {}, lanes_ = 0;
   GemmFn kernels_[8][kMaxVectors] = {};
   ExecutableMemory memory_[8][kMaxVectors];
   friend struct GemmKernelFactory;

@@ -125,7 +125,7 @@ class DotProgram final : public NativeProgram {
     for (int64_t r0 = rows * begin; r0 < rows * end; r0 += kBlockRows) {
       const int64_t r1 = std::min(rows * end, r0 + kBlockRows);
       for (int64_t j = 0; j < p.panels; ++j)
-        tile(p, packed_.data() + j * p.ka.extent * p.nr, j, r0, r1);
+        tile(p, packed_.data() + j * p.ka.extent * p.nr, j, r0, r1, Ahead::Yes);
     }
   }
   int64_t grain(const NativeCall& call, int64_t units) const override {
@@ -221,16 +221,26 @@ class DotProgram final : public NativeProgram {
     });
   }
 
-  // Rows [r0, r1) of panel j.
-  void tile(const Problem& p, const float* panel, int64_t j, int64_t r0, int64_t r1) const {
+  static constexpr int64_t kMostPrefetch = 4096;  // bytes with one tile: more would stall it
+  enum class Ahead : uint8_t { No, Yes };
+  // Rows [r0, r1) of panel j. Ahead: another packed panel follows in memory.
+  void tile(const Problem& p, const float* panel, int64_t j, int64_t r0, int64_t r1,
+            Ahead ahead) const {
     const int64_t width = std::min(p.nr, p.n.extent - j * p.nr);
     float edge[8 * 64];
     GemmArgs args{};
     args.rowBytes = p.m.stride * 4, args.colBytes = p.ka.stride * 4;
     args.b = panel;
     args.k = p.ka.extent;
-    for (int64_t i = r0; i < r1; i += kernels_->rows()) {
-      const int rows = static_cast<int>(std::min<int64_t>(kernels_->rows(), r1 - i));
+    // The next panel is fetched meanwhile, a share of it with each tile; it may be another
+    // matrix's.
+    const int64_t panelBytes = p.ka.extent * p.nr * 4, mr = kernels_->rows(p.vectors);
+    const int64_t share = std::min(kMostPrefetch, panelBytes * mr / std::max(r1 - r0, mr));
+    const char* next = reinterpret_cast<const char*>(panel) + panelBytes;
+    for (int64_t i = r0; i < r1; i += mr) {
+      for (int64_t b = 0; ahead == Ahead::Yes && b < share; b += 64) __builtin_prefetch(next + b);
+      next += share;
+      const int rows = static_cast<int>(std::min<int64_t>(kernels_->rows(p.vectors), r1 - i));
       args.a = p.a + i * p.m.stride;
       float* c = p.c + i * p.cRow + j * p.nr;
       const bool whole = width == p.nr;
@@ -245,7 +255,7 @@ class DotProgram final : public NativeProgram {
 
   // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
   void runShared(const Problem& p, const float* packed, int threads) const {
-    const int64_t mr = kernels_->rows();
+    const int64_t mr = kernels_->rows(p.vectors);
     int64_t block = (p.m.extent + threads - 1) / threads;
     block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, 128);
     const int64_t blocks = (p.m.extent + block - 1) / block;
@@ -257,7 +267,7 @@ class DotProgram final : public NativeProgram {
         const int64_t r0 = t / groups * block, r1 = std::min(p.m.extent, r0 + block);
         const int64_t g = t % groups;
         for (int64_t j = p.panels * g / groups; j < p.panels * (g + 1) / groups; ++j)
-          tile(p, packed + j * p.ka.extent * p.nr, j, r0, r1);
+          tile(p, packed + j * p.ka.extent * p.nr, j, r0, r1, Ahead::Yes);
       }
     });
   }
@@ -272,7 +282,7 @@ class DotProgram final : public NativeProgram {
       for (int64_t j = 0; j < p.panels; ++j) {
         packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
                   std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
-        tile(one, panel.data(), j, 0, p.m.extent);
+        tile(one, panel.data(), j, 0, p.m.extent, Ahead::No);
       }
     }
   }
