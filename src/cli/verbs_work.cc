@@ -72,6 +72,7 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
                      {"peakBytes", st.peakBytes},
                      {"arenaBytes", st.arenaBytes},
                      {"constantBytes", st.constantBytes},
+                     {"nativeBytes", st.nativeBytes},
                      {"gflops", flops / p50 * 1e-6},
                      {"gbytes", bytes / p50 * 1e-6},
                      {"steps", st.steps},
@@ -95,9 +96,10 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
               ms[0], mean, sd, b.iterations);
   std::printf("throughput  %.1f runs/s, %.1f GFLOP/s, %.1f GB/s\n", 1000 / p50, flops / p50 * 1e-6,
               bytes / p50 * 1e-6);
-  std::printf("memory      peak %s (weights %s, temporaries %s)\n",
+  std::printf("memory      peak %s (weights %s, packed weights %s, temporaries %s)\n",
               humanBytes(static_cast<uint64_t>(st.peakBytes)).c_str(),
               humanBytes(static_cast<uint64_t>(st.constantBytes)).c_str(),
+              humanBytes(static_cast<uint64_t>(st.nativeBytes)).c_str(),
               humanBytes(static_cast<uint64_t>(st.arenaBytes)).c_str());
   if (b.perNode) {
     Table t({"step", "ms", "GFLOP/s", "GB/s"},

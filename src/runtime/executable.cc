@@ -351,7 +351,6 @@ Result<std::vector<NamedTensor>> Executable::State::run(
     arenaBytes = c->memory.arenaBytes;
   }
   stats.arenaBytes = c->memory.arenaBytes;
-  stats.peakBytes = std::max(stats.peakBytes, total + arenaBytes);
   for (std::size_t b = 0; b < program.buffers.size(); ++b)
     if (program.buffers[b].kind == BufferKind::Input)
       RLX_OK(device->upload(fixed[b], 0,
@@ -410,6 +409,10 @@ Result<std::vector<NamedTensor>> Executable::State::run(
       all->emplace_back(buffer.value, std::move(t));
     }
   }
+  stats.nativeBytes = 0;
+  for (const Step& s : program.steps)
+    if (s.native) stats.nativeBytes += s.program->memory();
+  stats.peakBytes = std::max(stats.peakBytes, total + arenaBytes + stats.nativeBytes);
   std::vector<NamedTensor> out(program.graph.outputs.size());
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const ProgramBuffer& buffer = program.buffers[b];

@@ -31,7 +31,8 @@ struct ExecutableStats {
   int64_t recompiles = 0;     // always 0 for symbolic programs
   int64_t constantBytes = 0;  // on the device
   int64_t arenaBytes = 0;     // of the last run
-  int64_t peakBytes = 0;      // constants, arena, inputs and outputs, of the largest run
+  int64_t nativeBytes = 0;    // kept by native kernels: packed weights
+  int64_t peakBytes = 0;      // all of these, inputs and outputs, of the largest run
 };
 
 struct StepTime {

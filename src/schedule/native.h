@@ -46,6 +46,9 @@ class NativeProgram {
   virtual ~NativeProgram() = default;
   virtual Status run(const NativeCall& call) = 0;
 
+  // What it keeps from run to run, such as weights in another order.
+  virtual int64_t memory() const { return 0; }
+
   // For kernels with `leading`: the same work in parts. The result's leading axes, `units` in all,
   // are shared out; run equals prepare, then runPart over [0, units) in any cut and order, several
   // parts at once on threads of their own (call.threads is then 1).

@@ -112,6 +112,9 @@ class DotProgram final : public NativeProgram {
     return Ok{};
   }
 
+  int64_t memory() const override {
+    return static_cast<int64_t>((packed_.size() + scratch_.size()) * sizeof(float));
+  }
   Status prepare(const NativeCall& call) override {
     const Problem p = problem(call);
     return constant_ && !empty(p) ? packConstant(p, call.threads) : Status(Ok{});

@@ -10,6 +10,7 @@ namespace rlx::cpu {
 class PackedFloats {
  public:
   bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
   float* data() const { return data_; }
   // Uninitialised. False when there is no memory.
   bool allocate(std::size_t count);
