@@ -496,6 +496,34 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
                             Attrs::of(ConvAttrs{{1, 1, 2}, {1, 1, 1}, {0, 1, 0}, {0, 1, 0}, 1}))};
         });
       }
+      // Many output channels, where devices have kernels of their own.
+      for (const int64_t width : {1, 7, 8, 25, 33}) {
+        const std::string n = "_" + std::to_string(width);
+        m.add("pointwise" + n, DType::F32, 5, [&](Builder& b) {
+          const Value x = m.in(DType::F32, {2, 5, 3, width}), w = m.in(DType::F32, {9, 5, 1, 1});
+          return Out{b.emit(op, {x, w}, Attrs::of(ConvAttrs{{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}))};
+        });
+        m.add("groups_strided" + n, DType::F32, 18, [&](Builder& b) {
+          const Value x = m.in(DType::F32, {1, 4, 5, width}), w = m.in(DType::F32, {10, 2, 3, 3});
+          const Value bias = m.in(DType::F32, {10});
+          return Out{
+              b.emit(op, {x, w, bias}, Attrs::of(ConvAttrs{{2, 2}, {1, 1}, {1, 1}, {1, 2}, 2}))};
+        });
+        // Windows that lie in the padding on every side, and windows wider than the input.
+        m.add("mostly_padding" + n, DType::F32, 15, [&](Builder& b) {
+          const Value x = m.in(DType::F32, {1, 1, 2, width}), w = m.in(DType::F32, {4, 1, 3, 5});
+          return Out{b.emit(op, {x, w}, Attrs::of(ConvAttrs{{1, 3}, {1, 2}, {4, 9}, {3, 8}, 1}))};
+        });
+        m.add("constant_3d" + n, DType::F32, 24, [&](Builder& b) {
+          std::vector<float> values(6 * 3 * 2 * 2 * 2);
+          for (std::size_t k = 0; k < values.size(); ++k)
+            values[k] = static_cast<float>(k % 11) * 0.25f - 1;
+          const Value x = m.in(DType::F32, {2, 3, 3, 4, width + 1});
+          const Value w = b.constant(Literal::of(DType::F32, {6, 3, 2, 2, 2}, values));
+          return Out{b.emit(op, {x, w},
+                            Attrs::of(ConvAttrs{{1, 2, 1}, {1, 1, 1}, {1, 0, 1}, {0, 1, 0}, 1}))};
+        });
+      }
       break;
     case OpKind::Pool:
       for (const PoolKind kind : {PoolKind::Max, PoolKind::Average})

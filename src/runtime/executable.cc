@@ -390,6 +390,9 @@ Result<std::vector<NamedTensor>> Executable::State::run(
         if (node.op == OpKind::DotGeneral)
           for (const int64_t k : node.attrs.as<DotAttrs>().lhsContract)
             n *= static_cast<double>(p.operands[0].shape[static_cast<std::size_t>(k)]);
+        if (node.op == OpKind::Conv)
+          for (std::size_t k = 1; k < p.operands[1].shape.size(); ++k)
+            n *= static_cast<double>(p.operands[1].shape[k]);
         t.flops = n;
       }
       times->push_back(std::move(t));

@@ -146,4 +146,15 @@ Result<const GemmKernels*> GemmKernels::get(IsaLevel isa) {
   return static_cast<const GemmKernels*>(slot.get());
 }
 
+int vectorsFor(int64_t n, int lanes) {
+  int best = kMaxVectors;
+  int64_t bestWidth = INT64_MAX;
+  for (int v = kMaxVectors; v >= 1; --v) {
+    const int64_t nr = int64_t{v} * lanes, width = (n + nr - 1) / nr * nr;
+    // Narrower panels have fewer accumulators; they must save a tenth to be worth it.
+    if (bestWidth == INT64_MAX || width * 10 < bestWidth * 9) best = v, bestWidth = width;
+  }
+  return best;
+}
+
 }  // namespace rlx::cpu

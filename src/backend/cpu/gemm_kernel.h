@@ -41,4 +41,7 @@ class GemmKernels {
   friend struct GemmKernelFactory;
 };
 
+// Vectors across a panel for results of n columns.
+int vectorsFor(int64_t n, int lanes);
+
 }  // namespace rlx::cpu

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/cpu/conv.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_kernel.h"
 #include "backend/cpu/packed.h"
@@ -62,17 +63,6 @@ void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, 
     for (int64_t j = 0; j < width; ++j)
       for (int64_t p = p0; p < std::min(k, p0 + kBlock); ++p)
         to[p * nr + j] = b[p * rowStride + j * colStride];
-}
-
-int vectorsFor(int64_t n, int lanes) {
-  int best = kMaxVectors;
-  int64_t bestWidth = INT64_MAX;
-  for (int v = kMaxVectors; v >= 1; --v) {
-    const int64_t nr = int64_t{v} * lanes, width = (n + nr - 1) / nr * nr;
-    // Narrower panels have fewer accumulators; they must save a tenth to be worth it.
-    if (bestWidth == INT64_MAX || width * 10 < bestWidth * 9) best = v, bestWidth = width;
-  }
-  return best;
 }
 
 class DotProgram final : public NativeProgram {
@@ -344,6 +334,7 @@ bool dotWrites(const NativeQuery& q, const StridedView& result) {
 }
 
 constinit const NativeKernel kNatives[] = {
+    {OpKind::Conv, "conv f32", &acceptsConv, &makeConv},
     {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
      &dotWrites},
 };

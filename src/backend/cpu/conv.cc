@@ -1,0 +1,250 @@
+#include "backend/cpu/conv.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm_kernel.h"
+#include "backend/cpu/packed.h"
+#include "base/threads.h"
+#include "ops/attrs.h"
+
+namespace rlx::cpu {
+namespace {
+
+constexpr std::size_t kAxes = 3;  // fewer spatial axes are led by axes of extent 1
+using Axes = std::array<int64_t, kAxes>;
+
+// Pixels that lie side by side in a panel and at one distance in the input.
+struct Run {
+  int64_t to = 0, count = 0;
+  int64_t from = -1;  // offset in a channel; below 0: padding
+};
+
+class ConvProgram final : public NativeProgram {
+ public:
+  ConvProgram(const NativeQuery& q, const GemmKernels* kernels)
+      : kernels_(kernels), attrs_(q.get().attrs.as<ConvAttrs>()) {
+    constant_ = true;
+    for (std::size_t k = 1; k < q.operands.size(); ++k)
+      constant_ = constant_ && q.graph.definition(q.operands[k].base).op == OpKind::Constant;
+  }
+
+  int64_t memory() const override { return static_cast<int64_t>(packed_.size() * sizeof(float)); }
+
+  Status run(const NativeCall& call) override {
+    const Problem p = problem(call);
+    const int64_t pixels = p.out[0] * p.out[1] * p.out[2];
+    if (p.batch == 0 || p.m == 0 || pixels == 0) return Ok{};
+    if (!constant_ || packed_.empty()) {
+      if (packed_.empty() && !packed_.allocate(packedSize(p)))
+        return Error(Errc::OutOfMemory,
+                     "a packed weight of " + std::to_string(packedSize(p) * 4) + " bytes");
+      packWeights(p, call.threads);
+    }
+    const int vectors = vectorsFor(pixels, kernels_->lanes());
+    const int64_t nr = int64_t{vectors} * kernels_->lanes(), panels = (pixels + nr - 1) / nr;
+    // Too few panels for the threads: the output channels are split as well.
+    const int64_t tiles = (p.m + mr() - 1) / mr(), wide = p.batch * attrs_.groups * panels;
+    const int64_t splits =
+        std::clamp<int64_t>((2 * call.threads + wide - 1) / wide, 1, call.threads > 1 ? tiles : 1);
+    ThreadPool::parallelFor(call.threads, wide * splits, [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> panel;  // kept from call to call
+      if (const auto size = static_cast<std::size_t>(p.k * nr); panel.size() < size)
+        panel.resize(size);
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t split = t % splits, j = t / splits % panels;
+        const int64_t group = t / splits / panels % attrs_.groups;
+        const int64_t n = t / splits / panels / attrs_.groups;
+        const int64_t width = std::min(nr, pixels - j * nr);
+        gather(p, n, group, j * nr, width, nr, panel.data());
+        for (int64_t i = tiles * split / splits; i < tiles * (split + 1) / splits; ++i)
+          tile(p, n, group, i, j * nr, width, vectors, pixels, panel.data());
+      }
+    });
+    return Ok{};
+  }
+
+ private:
+  struct Problem {
+    const float *x = nullptr, *w = nullptr, *bias = nullptr;
+    float* y = nullptr;
+    int64_t batch = 0, m = 0;          // m: output channels of a group
+    int64_t channels = 0, k = 0;       // input channels of a group; rows of a panel
+    int64_t xBatch = 0, xChannel = 0;  // strides
+    int64_t wRow = 0, wColumn = 0, biasStride = 0;
+    Axes in{1, 1, 1}, out{1, 1, 1}, window{1, 1, 1};
+    Axes step{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0}, xStride{0, 0, 0};
+    int64_t taps() const { return window[0] * window[1] * window[2]; }
+  };
+
+  int64_t mr() const { return kernels_->rows(kMaxVectors); }
+
+  Problem problem(const NativeCall& call) const {
+    const NativeTensor &x = call.operands[0], &w = call.operands[1], &y = call.result;
+    Problem p;
+    p.x = reinterpret_cast<const float*>(x.data);
+    p.w = reinterpret_cast<const float*>(w.data);
+    p.y = reinterpret_cast<float*>(y.data);
+    p.batch = x.shape[0], p.m = w.shape[0] / attrs_.groups, p.channels = w.shape[1];
+    p.xBatch = x.strides[0], p.xChannel = x.strides[1];
+    p.wRow = w.strides[0], p.wColumn = 1;
+    for (std::size_t d = 1; d < w.shape.size(); ++d)  // the innermost axis of more than one element
+      if (w.shape[d] != 1) p.wColumn = w.strides[d];
+    const std::size_t spatial = x.shape.size() - 2;
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const std::size_t a = kAxes - spatial + d;
+      p.in[a] = x.shape[d + 2], p.out[a] = y.shape[d + 2], p.window[a] = w.shape[d + 2];
+      p.step[a] = attrs_.strides[d], p.dilation[a] = attrs_.dilations[d];
+      p.pad[a] = attrs_.padLow[d], p.xStride[a] = x.strides[d + 2];
+    }
+    p.k = p.channels * p.taps();
+    if (call.operands.size() > 2) {
+      p.bias = reinterpret_cast<const float*>(call.operands[2].data);
+      p.biasStride = call.operands[2].strides[0];
+      ++p.k;  // a row of ones in the panel meets the bias in the weights
+    }
+    return p;
+  }
+
+  // Groups, then blocks of mr output channels, then k, then the channels of the block.
+  std::size_t packedSize(const Problem& p) const {
+    return static_cast<std::size_t>(attrs_.groups * ((p.m + mr() - 1) / mr()) * mr() * p.k);
+  }
+  void packWeights(const Problem& p, int threads) {
+    const int64_t tiles = (p.m + mr() - 1) / mr();
+    const int64_t columns = p.bias ? p.k - 1 : p.k;
+    ThreadPool::parallelFor(threads, attrs_.groups * tiles, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        float* to = packed_.data() + t * mr() * p.k;
+        for (int64_t r = 0; r < mr(); ++r) {
+          const int64_t channel = t % tiles * mr() + r;
+          const int64_t row = t / tiles * p.m + channel;
+          const bool inside = channel < p.m;
+          for (int64_t c = 0; c < columns; ++c)
+            to[c * mr() + r] = inside ? p.w[row * p.wRow + c * p.wColumn] : 0;
+          if (p.bias) to[columns * mr() + r] = inside ? p.bias[row * p.biasStride] : 0;
+        }
+      }
+    });
+  }
+
+  // Where tap `at` of the window finds pixels [first, first + width).
+  static int64_t findRuns(const Problem& p, const Axes& at, int64_t first, int64_t width,
+                          Run* runs) {
+    int64_t count = 0, d = first / (p.out[1] * p.out[2]), h = first / p.out[2] % p.out[1],
+            w = first % p.out[2];
+    for (int64_t to = 0; to < width;) {
+      const int64_t length = std::min(p.out[2] - w, width - to);
+      const int64_t zd = d * p.step[0] - p.pad[0] + at[0] * p.dilation[0];
+      const int64_t zh = h * p.step[1] - p.pad[1] + at[1] * p.dilation[1];
+      const int64_t zw = w * p.step[2] - p.pad[2] + at[2] * p.dilation[2];
+      if (zd < 0 || zd >= p.in[0] || zh < 0 || zh >= p.in[1]) {
+        runs[count++] = {to, length, -1};
+      } else {
+        // Pixels before, inside and behind the input's row.
+        const int64_t s = p.step[2];
+        const int64_t lo = zw < 0 ? std::min(length, (-zw + s - 1) / s) : 0;
+        const int64_t last = p.in[2] - 1 - zw;  // the largest distance from zw inside
+        const int64_t hi = last < 0 ? lo : std::clamp(last / s + 1, lo, length);
+        if (lo > 0) runs[count++] = {to, lo, -1};
+        if (hi > lo)
+          runs[count++] = {to + lo, hi - lo,
+                           zd * p.xStride[0] + zh * p.xStride[1] + (zw + lo * s) * p.xStride[2]};
+        if (length > hi) runs[count++] = {to + hi, length - hi, -1};
+      }
+      to += length;
+      w = 0;
+      if (++h == p.out[1]) h = 0, ++d;
+    }
+    return count;
+  }
+
+  // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
+  static void gather(const Problem& p, int64_t n, int64_t group, int64_t first, int64_t width,
+                     int64_t nr, float* to) {
+    constexpr int64_t kMostPixels = kMaxVectors * 16;
+    Run runs[3 * kMostPixels];
+    const int64_t taps = p.taps(), distance = p.step[2] * p.xStride[2];
+    const float* x = p.x + n * p.xBatch + group * p.channels * p.xChannel;
+    int64_t tap = 0;
+    for (int64_t a = 0; a < p.window[0]; ++a)
+      for (int64_t b = 0; b < p.window[1]; ++b)
+        for (int64_t c = 0; c < p.window[2]; ++c, ++tap) {
+          const int64_t count = findRuns(p, {a, b, c}, first, width, runs);
+          for (int64_t channel = 0; channel < p.channels; ++channel) {
+            const float* from = x + channel * p.xChannel;
+            float* row = to + (channel * taps + tap) * nr;
+            for (const Run* r = runs; r < runs + count; ++r) {
+              if (r->from < 0)
+                for (int64_t i = 0; i < r->count; ++i) row[r->to + i] = 0;
+              else if (distance == 1)
+                std::memcpy(row + r->to, from + r->from, static_cast<std::size_t>(r->count) * 4);
+              else
+                for (int64_t i = 0; i < r->count; ++i)
+                  row[r->to + i] = from[r->from + i * distance];
+            }
+            for (int64_t i = width; i < nr; ++i) row[i] = 0;
+          }
+        }
+    if (p.bias) std::fill_n(to + (p.k - 1) * nr, nr, 1.0f);
+  }
+
+  // Block i of the output channels of a group over the pixels of a panel.
+  void tile(const Problem& p, int64_t n, int64_t group, int64_t i, int64_t first, int64_t width,
+            int vectors, int64_t pixels, const float* panel) const {
+    const int64_t tiles = (p.m + mr() - 1) / mr(), nr = vectors * kernels_->lanes();
+    const int rows = static_cast<int>(std::min(mr(), p.m - i * mr()));
+    float* y = p.y + ((n * attrs_.groups + group) * p.m + i * mr()) * pixels + first;
+    float edge[8 * 64];
+    GemmArgs args{};
+    args.a = packed_.data() + (group * tiles + i) * mr() * p.k;
+    args.rowBytes = 4, args.colBytes = mr() * 4;
+    args.b = panel;
+    args.k = p.k;
+    const bool whole = width == nr;
+    args.c = whole ? y : edge;
+    args.cRowBytes = (whole ? pixels : nr) * 4;
+    kernels_->kernel(rows, vectors)(&args);
+    if (whole) return;
+    for (int r = 0; r < rows; ++r)
+      std::memcpy(y + r * pixels, edge + r * nr, static_cast<std::size_t>(width) * 4);
+  }
+
+  const GemmKernels* kernels_;
+  ConvAttrs attrs_;
+  bool constant_ = false;  // weights and bias: packed once
+  PackedFloats packed_;
+};
+
+}  // namespace
+
+Status acceptsConv(const NativeQuery& q) {
+  const auto& a = q.get().attrs.as<ConvAttrs>();
+  const DType t = q.graph.type(q.get().results[0]).dtype;
+  if (t != DType::F32)
+    return Error(Errc::Unsupported, "dtype " + std::string(name(t)) + ", takes f32");
+  const StridedView& w = q.operands[1];
+  constexpr int64_t kLeastChannels = 4;  // below, gathering costs more than it saves
+  if (w.shape[0].value() / a.groups < kLeastChannels)
+    return Error(Errc::Unsupported, "fewer than 4 output channels in a group");
+  if (!w.shape[1].isConst()) return Error(Errc::Unsupported, "a symbolic number of input channels");
+  for (std::size_t k = 1; k + 1 < w.shape.size(); ++k)
+    if (!w.shape[k].is(1) && !(w.strides[k] == w.strides[k + 1] * w.shape[k + 1]))
+      return Error(Errc::Unsupported, "the rows of the weight are not one stride");
+  for (const int64_t s : a.strides)
+    if (s < 1) return Error(Errc::Unsupported, "a stride below 1");
+  auto isa = activeIsa();
+  if (!isa) return std::move(isa).error();
+  return Ok{};
+}
+
+Result<std::unique_ptr<NativeProgram>> makeConv(const NativeQuery& q) {
+  RLX_TRY(const IsaLevel isa, activeIsa());
+  RLX_TRY(const GemmKernels* const kernels, GemmKernels::get(isa));
+  return std::unique_ptr<NativeProgram>(std::make_unique<ConvProgram>(q, kernels));
+}
+
+}  // namespace rlx::cpu
