@@ -12,6 +12,12 @@
 
 namespace rlx {
 
+// What one element consists of: the float of a complex number's parts, otherwise the dtype itself.
+constexpr DType partOf(DType t) {
+  if (!isComplex(t)) return t;
+  return info(t).bits == 64 ? DType::F32 : DType::F64;
+}
+
 // The value of a float's bit pattern; exact.
 double decodeFloat(DType t, uint64_t bits);
 // Nearest even, rounded once. Beyond the largest number: infinity, or that number for dtypes of 8

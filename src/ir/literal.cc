@@ -40,7 +40,7 @@ Literal Literal::copy(DType dtype, std::vector<int64_t> shape, std::span<const s
 Literal Literal::scalar(DType dtype, double value) {
   std::span<std::byte> out;
   Literal v = zeros(dtype, {}, &out);
-  const DType part = !isComplex(dtype) ? dtype : info(dtype).bits == 64 ? DType::F32 : DType::F64;
+  const DType part = partOf(dtype);
   RLX_CHECK(isPlain(dtype), "scalar literal of a packed dtype");
   setElementBits(part, out, 0,
                  isFloat(part) ? encodeFloat(part, value)

@@ -1,15 +1,6 @@
 #include "ops/ref_tensor.h"
 
 namespace rlx {
-namespace {
-
-// What a tensor of floats or complex numbers stores side by side.
-DType partOf(DType t) {
-  if (!isComplex(t)) return t;
-  return info(t).bits == 64 ? DType::F32 : DType::F64;
-}
-
-}  // namespace
 
 RefTensor::RefTensor(DType t, std::vector<int64_t> s) : dtype(t), shape(std::move(s)) {
   const auto n = static_cast<std::size_t>(elements());

@@ -53,28 +53,30 @@ Tolerance graphTolerance(DType dtype, int64_t depth, int64_t length) {
   return t;
 }
 
-int64_t longestSum(const Graph& graph, const Bindings& bindings) {
+int64_t termsOf(const Graph& graph, const Node& n, const Bindings& bindings) {
+  if (n.inputs.empty() || !n.inputs[0]) return 1;
   auto extent = [&](const Shape& s, int64_t axis) -> int64_t {
     auto v = s[static_cast<std::size_t>(axis < 0 ? axis + static_cast<int64_t>(s.size()) : axis)]
                  .evaluate(bindings);
     return v ? std::max<int64_t>(*v, 1) : 1;
   };
-  int64_t longest = 1;
-  for (const Node& n : graph.nodes) {
-    if (n.inputs.empty() || !n.inputs[0]) continue;
-    const Shape& s = graph.type(n.inputs[0]).shape;
-    std::vector<int64_t> axes;
-    if (n.op == OpKind::DotGeneral) axes = n.attrs.as<DotAttrs>().lhsContract;
-    if (n.op == OpKind::Reduce) axes = n.attrs.as<ReduceAttrs>().axes;
-    if (n.op == OpKind::Scan) axes = {n.attrs.as<ScanAttrs>().axis};
-    int64_t terms = 1;
-    for (const int64_t a : axes) terms *= extent(s, a);
-    if (n.op == OpKind::Conv) {
-      const Shape& w = graph.type(n.inputs[1]).shape;
-      for (std::size_t k = 1; k < w.size(); ++k) terms *= extent(w, static_cast<int64_t>(k));
-    }
-    longest = std::max(longest, terms);
+  const Shape& s = graph.type(n.inputs[0]).shape;
+  std::vector<int64_t> axes;
+  if (n.op == OpKind::DotGeneral) axes = n.attrs.as<DotAttrs>().lhsContract;
+  if (n.op == OpKind::Reduce) axes = n.attrs.as<ReduceAttrs>().axes;
+  if (n.op == OpKind::Scan) axes = {n.attrs.as<ScanAttrs>().axis};
+  int64_t terms = 1;
+  for (const int64_t a : axes) terms *= extent(s, a);
+  if (n.op == OpKind::Conv) {
+    const Shape& w = graph.type(n.inputs[1]).shape;
+    for (std::size_t k = 1; k < w.size(); ++k) terms *= extent(w, static_cast<int64_t>(k));
   }
+  return terms;
+}
+
+int64_t longestSum(const Graph& graph, const Bindings& bindings) {
+  int64_t longest = 1;
+  for (const Node& n : graph.nodes) longest = std::max(longest, termsOf(graph, n, bindings));
   return longest;
 }
 

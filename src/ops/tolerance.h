@@ -22,8 +22,9 @@ Tolerance tolerance(OpKind op, DType dtype, int64_t length);
 // For the end of a graph of `depth` ops in that dtype.
 Tolerance graphTolerance(DType dtype, int64_t depth, int64_t length);
 
-// The most terms that one node of the graph adds up, for `length` above. Extents that `bindings`
-// leaves open count as 1.
+// The terms that one element of the node's result adds up (1 for maps), and the most that any node
+// of the graph does, for `length` above. Extents that `bindings` leaves open count as 1.
+int64_t termsOf(const Graph& graph, const Node& node, const Bindings& bindings);
 int64_t longestSum(const Graph& graph, const Bindings& bindings);
 
 // What comparing two tensors finds.

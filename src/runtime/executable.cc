@@ -10,8 +10,8 @@
 #include "base/threads.h"
 #include "kir/cost.h"
 #include "kir/print.h"
-#include "ops/attrs.h"
 #include "ops/interpreter.h"
+#include "ops/tolerance.h"
 #include "passes/passes.h"
 #include "runtime/registry.h"
 #include "schedule/memory_plan.h"
@@ -383,17 +383,9 @@ Result<std::vector<NamedTensor>> Executable::State::run(
             kir::cost(program.steps[s].kernel, c->steps[s].grid, c->steps[s].params);
         t.flops = k.flops;
       } else {
-        double n = 2;
-        const auto& p = c->steps[s];
-        for (const int64_t e : p.result.shape) n *= static_cast<double>(e);
         const Node& node = program.graph.node(program.steps[s].nodes.back());
-        if (node.op == OpKind::DotGeneral)
-          for (const int64_t k : node.attrs.as<DotAttrs>().lhsContract)
-            n *= static_cast<double>(p.operands[0].shape[static_cast<std::size_t>(k)]);
-        if (node.op == OpKind::Conv)
-          for (std::size_t k = 1; k < p.operands[1].shape.size(); ++k)
-            n *= static_cast<double>(p.operands[1].shape[k]);
-        t.flops = n;
+        t.flops = 2 * static_cast<double>(product(c->steps[s].result.shape)) *
+                  static_cast<double>(termsOf(program.graph, node, c->bindings));
       }
       times->push_back(std::move(t));
     }

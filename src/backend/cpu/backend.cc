@@ -1,6 +1,4 @@
 // The CPU: kernels become machine code by the emitter, groups are spread over the thread pool.
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -16,8 +14,6 @@ namespace rlx {
 namespace cpu {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
 class CpuDevice final : public Device {
  public:
   CpuDevice(const Caps& caps, std::string description)
@@ -30,14 +26,9 @@ class CpuDevice final : public Device {
   std::string description() const override { return description_; }
 
   Result<BufferId> allocate(int64_t bytes) override {
-    // Whole cache lines, so that vector tails of neighbours never share one.
-    std::size_t size = (static_cast<std::size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
-    const std::size_t alignment = size >= kHugePage ? kHugePage : 64;
-    size = (size + alignment - 1) / alignment * alignment;
-    void* p = bytes < 0 ? nullptr : std::aligned_alloc(alignment, size);
+    std::byte* const p = bytes < 0 ? nullptr : allocateMemory(static_cast<std::size_t>(bytes));
     if (!p) return Error(Errc::OutOfMemory, "cpu: " + std::to_string(bytes) + " bytes");
-    if (alignment == kHugePage) (void)madvise(p, size, MADV_HUGEPAGE);  // best effort
-    return add({static_cast<std::byte*>(p), bytes, true});
+    return add({p, bytes, true});
   }
   void release(BufferId buffer) override {
     const auto at = buffers_.find(buffer);

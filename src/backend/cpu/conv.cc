@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
@@ -16,6 +17,13 @@ namespace {
 
 constexpr std::size_t kAxes = 3;  // fewer spatial axes are led by axes of extent 1
 using Axes = std::array<int64_t, kAxes>;
+
+// The axes of a weight that lie in one row of the packed weights.
+std::vector<int64_t> columnsOf(std::size_t rank) {
+  std::vector<int64_t> axes(rank - 1);
+  std::iota(axes.begin(), axes.end(), 1);
+  return axes;
+}
 
 // Pixels that lie side by side in a panel and at one distance in the input.
 struct Run {
@@ -39,9 +47,7 @@ class ConvProgram final : public NativeProgram {
     const int64_t pixels = p.out[0] * p.out[1] * p.out[2];
     if (p.batch == 0 || p.m == 0 || pixels == 0) return Ok{};
     if (!constant_ || packed_.empty()) {
-      if (packed_.empty() && !packed_.allocate(packedSize(p)))
-        return Error(Errc::OutOfMemory,
-                     "a packed weight of " + std::to_string(packedSize(p) * 4) + " bytes");
+      if (packed_.empty()) RLX_OK(packed_.allocate(packedSize(p)));
       packWeights(p, call.threads);
     }
     const int vectors = vectorsFor(pixels, kernels_->lanes());
@@ -90,9 +96,7 @@ class ConvProgram final : public NativeProgram {
     p.y = reinterpret_cast<float*>(y.data);
     p.batch = x.shape[0], p.m = w.shape[0] / attrs_.groups, p.channels = w.shape[1];
     p.xBatch = x.strides[0], p.xChannel = x.strides[1];
-    p.wRow = w.strides[0], p.wColumn = 1;
-    for (std::size_t d = 1; d < w.shape.size(); ++d)  // the innermost axis of more than one element
-      if (w.shape[d] != 1) p.wColumn = w.strides[d];
+    p.wRow = w.strides[0], p.wColumn = merged(w, columnsOf(w.shape.size())).stride;
     const std::size_t spatial = x.shape.size() - 2;
     for (std::size_t d = 0; d < spatial; ++d) {
       const std::size_t a = kAxes - spatial + d;
@@ -165,7 +169,7 @@ class ConvProgram final : public NativeProgram {
   // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
   static void gather(const Problem& p, int64_t n, int64_t group, int64_t first, int64_t width,
                      int64_t nr, float* to) {
-    constexpr int64_t kMostPixels = kMaxVectors * 16;
+    constexpr int64_t kMostPixels = kMaxVectors * kMaxLanes;
     Run runs[3 * kMostPixels];
     const int64_t taps = p.taps(), distance = p.step[2] * p.xStride[2];
     const float* x = p.x + n * p.xBatch + group * p.channels * p.xChannel;
@@ -195,22 +199,16 @@ class ConvProgram final : public NativeProgram {
   // Block i of the output channels of a group over the pixels of a panel.
   void tile(const Problem& p, int64_t n, int64_t group, int64_t i, int64_t first, int64_t width,
             int vectors, int64_t pixels, const float* panel) const {
-    const int64_t tiles = (p.m + mr() - 1) / mr(), nr = vectors * kernels_->lanes();
+    const int64_t tiles = (p.m + mr() - 1) / mr();
     const int rows = static_cast<int>(std::min(mr(), p.m - i * mr()));
-    float* y = p.y + ((n * attrs_.groups + group) * p.m + i * mr()) * pixels + first;
-    float edge[8 * 64];
     GemmArgs args{};
     args.a = packed_.data() + (group * tiles + i) * mr() * p.k;
     args.rowBytes = 4, args.colBytes = mr() * 4;
     args.b = panel;
     args.k = p.k;
-    const bool whole = width == nr;
-    args.c = whole ? y : edge;
-    args.cRowBytes = (whole ? pixels : nr) * 4;
-    kernels_->kernel(rows, vectors)(&args);
-    if (whole) return;
-    for (int r = 0; r < rows; ++r)
-      std::memcpy(y + r * pixels, edge + r * nr, static_cast<std::size_t>(width) * 4);
+    args.c = p.y + ((n * attrs_.groups + group) * p.m + i * mr()) * pixels + first;
+    args.cRowBytes = pixels * 4;
+    kernels_->run(args, rows, vectors, width);
   }
 
   const GemmKernels* kernels_;
@@ -223,21 +221,16 @@ class ConvProgram final : public NativeProgram {
 
 Status acceptsConv(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<ConvAttrs>();
-  const DType t = q.graph.type(q.get().results[0]).dtype;
-  if (t != DType::F32)
-    return Error(Errc::Unsupported, "dtype " + std::string(name(t)) + ", takes f32");
+  RLX_OK(acceptsF32(q));
   const StridedView& w = q.operands[1];
   constexpr int64_t kLeastChannels = 4;  // below, gathering costs more than it saves
   if (w.shape[0].value() / a.groups < kLeastChannels)
     return Error(Errc::Unsupported, "fewer than 4 output channels in a group");
   if (!w.shape[1].isConst()) return Error(Errc::Unsupported, "a symbolic number of input channels");
-  for (std::size_t k = 1; k + 1 < w.shape.size(); ++k)
-    if (!w.shape[k].is(1) && !(w.strides[k] == w.strides[k + 1] * w.shape[k + 1]))
-      return Error(Errc::Unsupported, "the rows of the weight are not one stride");
+  if (!mergeable(w, columnsOf(w.shape.size())))
+    return Error(Errc::Unsupported, "the rows of the weight are not one stride");
   for (const int64_t s : a.strides)
     if (s < 1) return Error(Errc::Unsupported, "a stride below 1");
-  auto isa = activeIsa();
-  if (!isa) return std::move(isa).error();
   return Ok{};
 }
 

@@ -1,6 +1,8 @@
 // What the files of the CPU backend share.
 #pragma once
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "backend/cpu/emitter.h"
 #include "schedule/native.h"
@@ -10,5 +12,17 @@ namespace rlx::cpu {
 // The level in use: what the machine has, lowered by RLX_CPU_ISA.
 Result<IsaLevel> activeIsa();
 std::span<const NativeKernel> natives();
+// Whole cache lines, so that vector tails of neighbours never share one; from 2 MiB on whole huge
+// pages, as far as the system gives them. Uninitialised; null when there is none; for std::free.
+std::byte* allocateMemory(std::size_t bytes);
+
+// The axes of an operand seen as one: each stride is the next one times its extent.
+struct Axis {
+  int64_t extent = 1, stride = 0;
+};
+bool mergeable(const StridedView& v, const std::vector<int64_t>& axes);
+Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes);
+// Every f32 kernel here: Unsupported for results of other dtypes and without the instructions.
+Status acceptsF32(const NativeQuery& q);
 
 }  // namespace rlx::cpu

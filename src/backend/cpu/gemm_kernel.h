@@ -23,6 +23,7 @@ struct GemmArgs {
 using GemmFn = void (*)(const GemmArgs*);
 
 inline constexpr int kMaxVectors = 3;  // vectors across a panel
+inline constexpr int kMaxRows = 8, kMaxLanes = 16;
 
 // Kernels for 1..rows(v) rows and v = 1..kMaxVectors vectors, made once per process.
 class GemmKernels {
@@ -32,12 +33,14 @@ class GemmKernels {
   int rows(int vectors) const { return rows_[vectors - 1]; }
   int lanes() const { return lanes_; }  // floats per vector; NR = lanes * vectors
   GemmFn kernel(int rows, int vectors) const { return kernels_[rows - 1][vectors - 1]; }
+  // One tile of which only the first `width` columns are written.
+  void run(GemmArgs args, int rows, int vectors, int64_t width) const;
 
  private:
   GemmKernels() = default;
   int rows_[kMaxVectors] = {}, lanes_ = 0;
-  GemmFn kernels_[8][kMaxVectors] = {};
-  ExecutableMemory memory_[8][kMaxVectors];
+  GemmFn kernels_[kMaxRows][kMaxVectors] = {};
+  ExecutableMemory memory_[kMaxRows][kMaxVectors];
   friend struct GemmKernelFactory;
 };
 

@@ -14,14 +14,7 @@
 #include "schedule/native.h"
 
 namespace rlx::cpu {
-namespace {
 
-// The axes of a dot seen as [batch..., m, k] x [batch..., k, n].
-struct DotAxes {
-  std::vector<int64_t> lhsFree, rhsFree;
-};
-
-// True when the axes are laid out as one axis: each stride is the next one times its extent.
 bool mergeable(const StridedView& v, const std::vector<int64_t>& axes) {
   for (std::size_t k = 0; k + 1 < axes.size(); ++k) {
     const auto a = static_cast<std::size_t>(axes[k]), b = static_cast<std::size_t>(axes[k + 1]);
@@ -30,9 +23,6 @@ bool mergeable(const StridedView& v, const std::vector<int64_t>& axes) {
   return true;
 }
 
-struct Axis {
-  int64_t extent = 1, stride = 0;
-};
 Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes) {
   Axis a;
   for (const int64_t k : axes) {
@@ -45,6 +35,22 @@ Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes) {
       a.stride = t.strides[static_cast<std::size_t>(k)];
   return a;
 }
+
+Status acceptsF32(const NativeQuery& q) {
+  const DType t = q.graph.type(q.get().results[0]).dtype;
+  if (t != DType::F32)
+    return Error(Errc::Unsupported, "dtype " + std::string(name(t)) + ", takes f32");
+  auto isa = activeIsa();
+  if (!isa) return std::move(isa).error();
+  return Ok{};
+}
+
+namespace {
+
+// The axes of a dot seen as [batch..., m, k] x [batch..., k, n].
+struct DotAxes {
+  std::vector<int64_t> lhsFree, rhsFree;
+};
 
 // Packs columns [first, first + width) of a [k, n] matrix into panels of `nr` columns.
 void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width,
@@ -200,9 +206,7 @@ class DotProgram final : public NativeProgram {
   }
   Status packConstant(const Problem& p, int threads) {
     if (!packed_.empty()) return Ok{};
-    if (!packed_.allocate(packedSize(p)))
-      return Error(Errc::OutOfMemory,
-                   "a packed weight of " + std::to_string(packedSize(p) * 4) + " bytes");
+    RLX_OK(packed_.allocate(packedSize(p)));
     packAll(p, packed_.data(), threads);
     return Ok{};
   }
@@ -220,9 +224,8 @@ class DotProgram final : public NativeProgram {
   void tile(const Problem& p, const float* panel, int64_t j, int64_t r0, int64_t r1,
             Ahead ahead) const {
     const int64_t width = std::min(p.nr, p.n.extent - j * p.nr);
-    float edge[8 * 64];
     GemmArgs args{};
-    args.rowBytes = p.m.stride * 4, args.colBytes = p.ka.stride * 4;
+    args.rowBytes = p.m.stride * 4, args.colBytes = p.ka.stride * 4, args.cRowBytes = p.cRow * 4;
     args.b = panel;
     args.k = p.ka.extent;
     // The next panel is fetched meanwhile, a share of it with each tile; it may be another
@@ -233,16 +236,9 @@ class DotProgram final : public NativeProgram {
     for (int64_t i = r0; i < r1; i += mr) {
       for (int64_t b = 0; ahead == Ahead::Yes && b < share; b += 64) __builtin_prefetch(next + b);
       next += share;
-      const int rows = static_cast<int>(std::min<int64_t>(kernels_->rows(p.vectors), r1 - i));
       args.a = p.a + i * p.m.stride;
-      float* c = p.c + i * p.cRow + j * p.nr;
-      const bool whole = width == p.nr;
-      args.c = whole ? c : edge;
-      args.cRowBytes = (whole ? p.cRow : p.nr) * 4;
-      kernels_->kernel(rows, p.vectors)(&args);
-      if (!whole)
-        for (int r = 0; r < rows; ++r)
-          std::memcpy(c + r * p.cRow, edge + r * p.nr, static_cast<std::size_t>(width) * 4);
+      args.c = p.c + i * p.cRow + j * p.nr;
+      kernels_->run(args, static_cast<int>(std::min(mr, r1 - i)), p.vectors, width);
     }
   }
 
@@ -250,7 +246,7 @@ class DotProgram final : public NativeProgram {
   void runShared(const Problem& p, const float* packed, int threads) const {
     const int64_t mr = kernels_->rows(p.vectors);
     int64_t block = (p.m.extent + threads - 1) / threads;
-    block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, 128);
+    block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, kBlockRows);
     const int64_t blocks = (p.m.extent + block - 1) / block;
     // Few row blocks: split the panels as well, in groups.
     const int64_t groups =
@@ -289,11 +285,8 @@ class DotProgram final : public NativeProgram {
 };
 
 Status acceptsDot(const NativeQuery& q) {
-  const Node& n = q.get();
-  const auto& a = n.attrs.as<DotAttrs>();
-  if (q.graph.type(n.results[0]).dtype != DType::F32)
-    return Error(Errc::Unsupported,
-                 "dtype " + std::string(name(q.graph.type(n.results[0]).dtype)) + ", takes f32");
+  const auto& a = q.get().attrs.as<DotAttrs>();
+  RLX_OK(acceptsF32(q));
   const StridedView &l = q.operands[0], &r = q.operands[1];
   if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
     return Error(Errc::Unsupported, "the free axes of the left are not one stride");
@@ -301,8 +294,6 @@ Status acceptsDot(const NativeQuery& q) {
     return Error(Errc::Unsupported, "the free axes of the right are not one stride");
   if (!mergeable(l, a.lhsContract) || !mergeable(r, a.rhsContract))
     return Error(Errc::Unsupported, "the contracted axes are not one stride");
-  auto isa = activeIsa();
-  if (!isa) return std::move(isa).error();
   return Ok{};
 }
 

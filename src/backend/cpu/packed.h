@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/result.h"
+
 namespace rlx::cpu {
 
 // A span of floats, 64-byte aligned; its block is freed with the last span in it.
@@ -12,8 +14,8 @@ class PackedFloats {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   float* data() const { return data_; }
-  // Uninitialised. False when there is no memory.
-  bool allocate(std::size_t count);
+  // Uninitialised. OutOfMemory states the bytes.
+  Status allocate(std::size_t count);
 
  private:
   std::shared_ptr<std::byte> block_;
