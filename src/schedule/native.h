@@ -34,10 +34,24 @@ struct NativeTensor {
   std::byte* data = nullptr;
   std::vector<int64_t> shape, strides;  // in elements
 };
+// What follows a native kernel element by element, in the memory of its result: a bias, an
+// activation, a residual.
+class NativeEpilogue {
+ public:
+  virtual ~NativeEpilogue() = default;
+  // The result is seen as a matrix: rows are its leading axes, columns the trailing axes that
+  // NativeKernel::columns counts. Elements of rows [rowBegin, rowEnd) x columns [columnBegin,
+  // columnEnd) are complete and must not be touched any more. Best called while they are in the
+  // first cache; on any thread.
+  virtual void apply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin,
+                     int64_t columnEnd) const = 0;
+};
 struct NativeCall {
   std::vector<NativeTensor> operands;
   NativeTensor result;
   int32_t threads = 1;
+  // Every element must pass through it exactly once. Null: nothing follows.
+  const NativeEpilogue* epilogue = nullptr;
 };
 
 // A native kernel made for one node.
@@ -69,6 +83,8 @@ struct NativeKernel {
   std::size_t (*leading)(const NativeQuery&) = nullptr;
   // Whether the result may be written with the strides of this view; null: row-major only.
   bool (*writes)(const NativeQuery&, const StridedView& result) = nullptr;
+  // How many trailing axes of the result are the columns of an epilogue; null: it takes none.
+  std::size_t (*columns)(const NativeQuery&) = nullptr;
 };
 
 }  // namespace rlx

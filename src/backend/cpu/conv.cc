@@ -15,9 +15,6 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr std::size_t kAxes = 3;  // fewer spatial axes are led by axes of extent 1
-using Axes = std::array<int64_t, kAxes>;
-
 // The axes of a weight that lie in one row of the packed weights.
 std::vector<int64_t> columnsOf(std::size_t rank) {
   std::vector<int64_t> axes(rank - 1);
@@ -43,7 +40,7 @@ class ConvProgram final : public NativeProgram {
   int64_t memory() const override { return static_cast<int64_t>(packed_.size() * sizeof(float)); }
 
   Status run(const NativeCall& call) override {
-    const Problem p = problem(call);
+    const ConvProblem p = problem(call);
     const int64_t pixels = p.out[0] * p.out[1] * p.out[2];
     if (p.batch == 0 || p.m == 0 || pixels == 0) return Ok{};
     if (!constant_ || packed_.empty()) {
@@ -74,32 +71,20 @@ class ConvProgram final : public NativeProgram {
   }
 
  private:
-  struct Problem {
-    const float *x = nullptr, *w = nullptr, *bias = nullptr;
-    float* y = nullptr;
-    int64_t batch = 0, m = 0;          // m: output channels of a group
-    int64_t channels = 0, k = 0;       // input channels of a group; rows of a panel
-    int64_t xBatch = 0, xChannel = 0;  // strides
-    int64_t wRow = 0, wColumn = 0, biasStride = 0;
-    Axes in{1, 1, 1}, out{1, 1, 1}, window{1, 1, 1};
-    Axes step{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0}, xStride{0, 0, 0};
-    int64_t taps() const { return window[0] * window[1] * window[2]; }
-  };
-
   int64_t mr() const { return kernels_->rows(kMaxVectors); }
 
-  Problem problem(const NativeCall& call) const {
+  ConvProblem problem(const NativeCall& call) const {
     const NativeTensor &x = call.operands[0], &w = call.operands[1], &y = call.result;
-    Problem p;
+    ConvProblem p;
     p.x = reinterpret_cast<const float*>(x.data);
     p.w = reinterpret_cast<const float*>(w.data);
     p.y = reinterpret_cast<float*>(y.data);
-    p.batch = x.shape[0], p.m = w.shape[0] / attrs_.groups, p.channels = w.shape[1];
+    p.batch = x.shape[0], p.groups = attrs_.groups, p.m = w.shape[0] / attrs_.groups, p.channels = w.shape[1];
     p.xBatch = x.strides[0], p.xChannel = x.strides[1];
     p.wRow = w.strides[0], p.wColumn = merged(w, columnsOf(w.shape.size())).stride;
     const std::size_t spatial = x.shape.size() - 2;
     for (std::size_t d = 0; d < spatial; ++d) {
-      const std::size_t a = kAxes - spatial + d;
+      const std::size_t a = kConvAxes - spatial + d;
       p.in[a] = x.shape[d + 2], p.out[a] = y.shape[d + 2], p.window[a] = w.shape[d + 2];
       p.step[a] = attrs_.strides[d], p.dilation[a] = attrs_.dilations[d];
       p.pad[a] = attrs_.padLow[d], p.xStride[a] = x.strides[d + 2];
@@ -114,10 +99,10 @@ class ConvProgram final : public NativeProgram {
   }
 
   // Groups, then blocks of mr output channels, then k, then the channels of the block.
-  std::size_t packedSize(const Problem& p) const {
+  std::size_t packedSize(const ConvProblem& p) const {
     return static_cast<std::size_t>(attrs_.groups * ((p.m + mr() - 1) / mr()) * mr() * p.k);
   }
-  void packWeights(const Problem& p, int threads) {
+  void packWeights(const ConvProblem& p, int threads) {
     const int64_t tiles = (p.m + mr() - 1) / mr();
     const int64_t columns = p.bias ? p.k - 1 : p.k;
     ThreadPool::parallelFor(threads, attrs_.groups * tiles, [&](int64_t begin, int64_t end) {
@@ -136,7 +121,7 @@ class ConvProgram final : public NativeProgram {
   }
 
   // Where tap `at` of the window finds pixels [first, first + width).
-  static int64_t findRuns(const Problem& p, const Axes& at, int64_t first, int64_t width,
+  static int64_t findRuns(const ConvProblem& p, const ConvAxes& at, int64_t first, int64_t width,
                           Run* runs) {
     int64_t count = 0, d = first / (p.out[1] * p.out[2]), h = first / p.out[2] % p.out[1],
             w = first % p.out[2];
@@ -167,7 +152,7 @@ class ConvProgram final : public NativeProgram {
   }
 
   // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
-  static void gather(const Problem& p, int64_t n, int64_t group, int64_t first, int64_t width,
+  static void gather(const ConvProblem& p, int64_t n, int64_t group, int64_t first, int64_t width,
                      int64_t nr, float* to) {
     constexpr int64_t kMostPixels = kMaxVectors * kMaxLanes;
     Run runs[3 * kMostPixels];
@@ -197,7 +182,7 @@ class ConvProgram final : public NativeProgram {
   }
 
   // Block i of the output channels of a group over the pixels of a panel.
-  void tile(const Problem& p, int64_t n, int64_t group, int64_t i, int64_t first, int64_t width,
+  void tile(const ConvProblem& p, int64_t n, int64_t group, int64_t i, int64_t first, int64_t width,
             int vectors, int64_t pixels, const float* panel) const {
     const int64_t tiles = (p.m + mr() - 1) / mr();
     const int rows = static_cast<int>(std::min(mr(), p.m - i * mr()));
