@@ -313,7 +313,7 @@ Status printVerb(const ModelOptions& o, const std::string& stage, int64_t litera
   RLX_TRY(const Backend* const backend, findBackend(options.device));
   std::vector<std::string> seen;
   for (const Step& s : exe.program().steps) {
-    if (s.native) continue;
+    if (s.native && !s.finished) continue;
     std::string out = kir::print(s.kernel);
     if (dialect) {
       RLX_TRY(out, emitText(s.kernel, backend->defaultCaps, *dialect));

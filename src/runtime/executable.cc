@@ -14,6 +14,7 @@
 #include "ops/tolerance.h"
 #include "passes/passes.h"
 #include "runtime/registry.h"
+#include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/schedule.h"
 
@@ -47,6 +48,23 @@ struct CallPlan {
   };
   std::vector<StepPlan> steps;
   std::vector<std::vector<int64_t>> outputShapes;
+};
+
+// The epilogue kernel of a native step, over any part of its result.
+class StepEpilogue final : public NativeEpilogue {
+ public:
+  void apply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin,
+             int64_t columnEnd) const override {
+    std::array<int32_t, kMostEpilogueParams> params{};
+    std::copy(plan->params.begin(), plan->params.end(), params.begin());
+    params[0] = static_cast<int32_t>(columnBegin), params[1] = static_cast<int32_t>(columnEnd);
+    device->runGroups(kernel, plan->grid, globals.data(), params.data(), rowBegin, rowEnd);
+  }
+
+  Device* device = nullptr;
+  KernelId kernel = 0;
+  const CallPlan::StepPlan* plan = nullptr;
+  std::vector<std::byte*> globals;
 };
 
 struct Executable::State {
@@ -83,6 +101,7 @@ struct Executable::State {
   }
   Status runStep(CallPlan& c, std::size_t s);
   NativeCall nativeCall(const CallPlan& c, std::size_t s) const;  // on unified memory
+  StepEpilogue epilogue(const CallPlan& c, std::size_t s) const;
   Result<bool> runChain(CallPlan& c, const Chain& chain);
   Result<std::vector<NamedTensor>> run(const std::vector<NamedTensor>& inputs,
                                        std::vector<StepTime>* times,
@@ -161,7 +180,8 @@ Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inpu
       }
       RLX_TRY(p.result.shape, concrete(s.result.shape));
       RLX_TRY(p.result.strides, concrete(s.result.strides));
-    } else {
+    }
+    if (!s.native || s.finished) {
       for (std::size_t k = 0; k < 3; ++k) {
         RLX_TRY(p.grid[k], s.grid[k].evaluate(c->bindings));
       }
@@ -215,11 +235,23 @@ NativeCall Executable::State::nativeCall(const CallPlan& c, std::size_t s) const
   return call;
 }
 
+StepEpilogue Executable::State::epilogue(const CallPlan& c, std::size_t s) const {
+  const Step& step = program.steps[s];
+  StepEpilogue e;
+  e.device = device.get(), e.kernel = kernels[s], e.plan = &c.steps[s];
+  for (std::size_t k = step.views.size(); k < step.buffers.size(); ++k) {
+    const BufferSlice in = slice(c, step.buffers[k]);
+    e.globals.push_back(device->hostPointer(in.buffer) + in.offset);
+  }
+  return e;
+}
+
 // False, and nothing done, where the work is too small to share out along the chain's dims: then
 // each step finds its own way to use the threads.
 Result<bool> Executable::State::runChain(CallPlan& c, const Chain& chain) {
   struct Link {
     NativeCall call;
+    StepEpilogue after;
     std::vector<std::byte*> globals;
     int64_t groups = 0;
   };
@@ -236,6 +268,10 @@ Result<bool> Executable::State::runChain(CallPlan& c, const Chain& chain) {
     Link& l = links[s - chain.first];
     if (step.native) {
       l.call = nativeCall(c, s);
+      if (step.finished) {
+        l.after = epilogue(c, s);
+        l.call.epilogue = &l.after;
+      }
       grain = std::max(grain, step.program->grain(l.call, units));
       continue;
     }
@@ -287,7 +323,13 @@ Status Executable::State::runStep(CallPlan& c, std::size_t s) {
     for (const uint32_t b : step.buffers) slices.push_back(slice(c, b));
     return device->launch(kernels[s], p.grid, slices, p.params);
   }
-  if (device->caps().unifiedMemory) return step.program->run(nativeCall(c, s));
+  if (device->caps().unifiedMemory) {
+    NativeCall call = nativeCall(c, s);
+    if (!step.finished) return step.program->run(call);
+    const StepEpilogue after = epilogue(c, s);
+    call.epilogue = &after;
+    return step.program->run(call);
+  }
   NativeCall call;
   call.operands = p.operands;
   call.result = p.result;
@@ -383,7 +425,7 @@ Result<std::vector<NamedTensor>> Executable::State::run(
             kir::cost(program.steps[s].kernel, c->steps[s].grid, c->steps[s].params);
         t.flops = k.flops;
       } else {
-        const Node& node = program.graph.node(program.steps[s].nodes.back());
+        const Node& node = program.graph.node(program.steps[s].nodes.front());
         t.flops = 2 * static_cast<double>(product(c->steps[s].result.shape)) *
                   static_cast<double>(termsOf(program.graph, node, c->bindings));
       }
@@ -532,7 +574,7 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
   // One load per distinct kernel: transformer layers share theirs.
   std::unordered_map<std::string, KernelId> loaded;
   for (const Step& step : s->program.steps) {
-    if (step.native) {
+    if (step.native && !step.finished) {
       s->kernels.push_back(0);
       continue;
     }

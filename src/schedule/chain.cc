@@ -35,9 +35,9 @@ bool staysInside(const Program& p, const Step& step, uint32_t buffer,
     if (buffer == step.written && !cutsAlike(step.result, total, over)) return false;
     for (std::size_t k = 0; k < step.views.size(); ++k)
       if (step.buffers[k] == buffer && !cutsAlike(step.views[k], total, over)) return false;
-    return true;
+    if (!step.finished) return true;
   }
-  for (std::size_t k = 0; k < step.buffers.size(); ++k)
+  for (std::size_t k = step.views.size(); k < step.buffers.size(); ++k)
     if (step.buffers[k] == buffer && !step.local[k]) return false;
   return true;
 }

@@ -40,7 +40,8 @@ class Region {
   Region(const Graph& graph, const Residency& residency, ValueId root, const Caps& caps)
       : graph_(graph), residency_(residency), root_(root), caps_(caps) {}
 
-  Result<LoweredRegion> lower();
+  // In the memory of `under` where that is set: lowerEpilogue.
+  Result<LoweredRegion> lower(ValueId under = {}, std::size_t columns = 0);
 
  private:
   friend class NodeContext;
@@ -234,6 +235,8 @@ class Region {
   void lowerFlat();
   void lowerLanes();
   void lowerScan();
+  void lowerPanel(std::size_t columns);
+  bool columnsAsOne(std::size_t columns) const;
   int tileAxisOf(const Node& root, std::size_t lastLaneAxis);
   static Shape tiled(Shape shape, int axis);
   void storeTile(const Node& root, const Index& base, int tileAxis, LoopKind innermost);
@@ -283,6 +286,8 @@ class Region {
   Index rowAt_;                                         // coordinates of the row
   std::unordered_map<uint32_t, std::size_t> passVars_;  // loop variables of passes: their axis
   std::vector<uint32_t> reachesOut_;  // buffers read at other leading coordinates than the group's
+  ValueId under_;                     // what a native kernel left in the memory of the root
+  std::vector<Expr> underLoads_;      // where it is read
   ValueId kept_;                      // the value whose row the result buffer holds now
   std::size_t keptLoads_ = 0;         // loads before the first one was kept
 };
@@ -332,7 +337,12 @@ Expr Region::value(ValueId v, const Index& at) {
   const std::size_t saved = current_;
   current_ = ancestor(d);
   Expr result;
-  if (kept_ && kept_.index == v.index && keptIndex(at)) {
+  if (under_ && under_.index == v.index) {
+    const Expr where = flat(at, graph_.type(v).shape);
+    underLoads_.push_back(where);
+    if (guard_) violate(v);
+    result = let(kir::load(kOut, graph_.type(v).dtype, where));
+  } else if (kept_ && kept_.index == v.index && keptIndex(at)) {
     result = let(kir::load(kOut, graph_.type(v).dtype, flat(at, graph_.type(v).shape)));
   } else if (resident || node.op == OpKind::Input || node.op == OpKind::Constant) {
     const uint32_t b = bufferOf(v);
@@ -870,6 +880,64 @@ void Region::lowerScan() {
   line(unravel(linearGroup(total), lines));
 }
 
+// True when every value is the same along the last `columns` axes or runs along them as the root
+// does, so that one index can stand for all of them.
+bool Region::columnsAsOne(std::size_t columns) const {
+  if (columns <= 1) return true;
+  const Shape& shape = graph_.type(root_).shape;
+  // 1: runs along all of the axes, 0: along none, -1: anything else.
+  auto along = [&](ValueId v) {
+    const Shape& s = graph_.type(v).shape;
+    bool all = s.size() >= columns, none = true;
+    for (std::size_t k = 1; k <= columns; ++k) {
+      all = all && s[s.size() - k] == shape[shape.size() - k];
+      none = none && (k > s.size() || s[s.size() - k].is(1));
+    }
+    return all ? 1 : none ? 0 : -1;
+  };
+  std::vector<ValueId> stack{root_};
+  std::vector<bool> seen(graph_.nodes.size());
+  while (!stack.empty()) {
+    const ValueId v = stack.back();
+    stack.pop_back();
+    const uint32_t n = graph_.value(v).node.index;
+    if (along(v) < 0) return false;
+    const Node& node = graph_.nodes[n];
+    const bool leaf = (v.index != root_.index && residency_.of(v)) || node.op == OpKind::Input ||
+                      node.op == OpKind::Constant || v.index == under_.index;
+    if (seen[n] || leaf || along(v) == 0) continue;
+    seen[n] = true;
+    const bool map = static_cast<std::size_t>(node.op) < kScalarCount ||
+                     node.op == OpKind::Convert || node.op == OpKind::Broadcast;
+    if (!map) return false;
+    for (const ValueId x : node.inputs)
+      if (x) stack.push_back(x);
+  }
+  return true;
+}
+
+// One group per row, the columns of a call within it.
+void Region::lowerPanel(std::size_t columns) {
+  const Shape& shape = graph_.type(root_).shape;
+  if (shape.size() < columns || !columnsAsOne(columns)) return violate(under_);
+  const std::vector<Dim> outer(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(columns));
+  params_ = {Dim(0), Dim(0)};  // of every call its own
+  kernel_.params = {"begin", "end"};
+  Index at = unravel(linearGroup(elements(outer)), outer);
+  rowAt_ = at;
+  std::size_t axis = outer.size();  // the one that stands for all columns
+  for (std::size_t k = outer.size(); k < shape.size(); ++k)
+    if (!shape[k].is(1)) axis = k;
+  at.resize(shape.size(), kir::index(0));
+  Loop l = openLoop(param(0), param(1), LoopKind::Vector);
+  if (axis < shape.size()) at[axis] = l.index;
+  store(at, value(root_, at));
+  closeLoop(std::move(l));
+  for (const Expr& where : underLoads_)
+    if (!kir::same(where, storeAt_)) violate(under_);
+  if (params_.size() > kMostEpilogueParams) violate(under_);
+}
+
 Expr Region::remap(const Expr& x, uint32_t out) {
   if (!x) return x;
   if (auto at = remapped_.find(x.get()); at != remapped_.end()) return at->second.second;
@@ -898,14 +966,17 @@ void Region::remap(std::vector<Stmt>& body, uint32_t out) {
   }
 }
 
-Result<LoweredRegion> Region::lower() {
+Result<LoweredRegion> Region::lower(ValueId under, std::size_t columns) {
   const Node& root = graph_.definition(root_);
   const OpDef& def = opDef(root.op);
   if (!def.element && !def.fold && !def.scanStep)
     return Error(Errc::Unsupported, std::string(name(root.op)) + " has no kernel lowering")
         .node(root.name);
   std::size_t inner = 0;
-  if (def.scanStep)
+  under_ = under;
+  if (under)
+    lowerPanel(columns);
+  else if (def.scanStep)
     lowerScan();
   else if (rowRegion(&inner))
     lowerRows(inner);
@@ -917,7 +988,7 @@ Result<LoweredRegion> Region::lower() {
   // The written buffer comes last among the globals, shared ones after it.
   const auto out = static_cast<uint32_t>(reads_.size());
   kernel_.buffers.push_back({"out", graph_.type(root_).dtype, kir::Space::Global,
-                             kept_ ? kir::Access::ReadWrite : kir::Access::Write, 0});
+                             kept_ || under_ ? kir::Access::ReadWrite : kir::Access::Write, 0});
   for (std::size_t s = 0; s < sharedTypes_.size(); ++s)
     kernel_.buffers.push_back({"s" + std::to_string(s), sharedTypes_[s], kir::Space::Shared,
                                kir::Access::ReadWrite, kernel_.block[0]});
@@ -942,7 +1013,7 @@ Result<LoweredRegion> Region::lower() {
   if (r.step.label.size() > 120) r.step.label = r.step.label.substr(0, 117) + "...";
   kernel_.name = "k_" + std::string(name(root.op));
   // In place: an operand of the same size that is read only at the element about to be written.
-  if (!caps_.groups && !def.scanStep && def.element) {
+  if (!caps_.groups && !def.scanStep && def.element && !under_) {
     for (uint32_t b = 0; b < reads_.size() && r.step.inPlace < 0; ++b) {
       const TensorType& t = graph_.type(reads_[b]);
       bool same = t == graph_.type(root_);
@@ -979,6 +1050,11 @@ std::size_t trailingAxes(const Graph& graph, const Node& reduce) {
 Result<LoweredRegion> lowerRegion(const Graph& graph, const Residency& residency, ValueId root,
                                   const Caps& caps) {
   return Region(graph, residency, root, caps).lower();
+}
+
+Result<LoweredRegion> lowerEpilogue(const Graph& graph, const Residency& residency, ValueId root,
+                                    ValueId under, std::size_t columns, const Caps& caps) {
+  return Region(graph, residency, root, caps).lower(under, columns);
 }
 
 }  // namespace rlx

@@ -27,4 +27,14 @@ std::size_t trailingAxes(const Graph& graph, const Node& reduce);
 Result<LoweredRegion> lowerRegion(const Graph& graph, const Residency& residency, ValueId root,
                                   const Caps& caps);
 
+// How many I32 parameters an epilogue may have.
+inline constexpr std::size_t kMostEpilogueParams = 16;
+
+// The kernel of everything between `under`, the result of a native kernel, and `root`, of the same
+// type: it works in the memory of the root, where the native kernel has written. One group per row;
+// a row is the last `columns` axes seen as one. The first two parameters are the columns of a call,
+// begin and end. On violations the root cannot be had in this way.
+Result<LoweredRegion> lowerEpilogue(const Graph& graph, const Residency& residency, ValueId root,
+                                    ValueId under, std::size_t columns, const Caps& caps);
+
 }  // namespace rlx

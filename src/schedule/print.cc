@@ -19,13 +19,14 @@ std::string print(const Program& p) {
     out += ") -> b" + std::to_string(s.written);
     if (s.inPlace >= 0)
       out += " in place of b" + std::to_string(s.buffers[static_cast<std::size_t>(s.inPlace)]);
+    if (s.finished) out += " rows " + s.grid[0].text();
     if (!s.native) {
       out += " grid [" + s.grid[0].text() + ", " + s.grid[1].text() + ", " + s.grid[2].text() + "]";
       for (std::size_t d = 0; d < s.params.size(); ++d)
         out += (d ? ", p" : " with p") + std::to_string(d) + " = " + s.params[d].text();
     }
     out += "\n";
-    if (!s.native) out += kir::print(s.kernel);
+    if (!s.native || s.finished) out += kir::print(s.kernel);
   }
   for (const Chain& c : p.chains)
     out += "  chain " + std::to_string(c.first) + " to " + std::to_string(c.last) + " over " +

@@ -31,15 +31,18 @@ struct Step {
   kir::Kernel kernel;
   std::array<Dim, 3> grid{Dim(1), Dim(1), Dim(1)};
   std::vector<Dim> params;
-  // Native step: set when `native` is.
+  // Native step: set when `native` is. Its kernel, if it has one (`finished`), is an epilogue: it
+  // works on the result in place, one group per row of `grid`; its first two parameters are the
+  // columns of a call. Then `buffers` has the operands of both, the native's first.
   const NativeKernel* native = nullptr;
   std::shared_ptr<NativeProgram> program;
   std::vector<StridedView> views;  // of the operands
+  bool finished = false;
   StridedView result;              // where in the written buffer the result lies
   // Dims, from the left of the result, along which parts of the step can run apart; empty: it runs
   // as a whole.
   std::vector<Dim> leading;
-  // Kernel step, by entry of `buffers`: a part touches only the part of that buffer with the same
+  // Of a kernel, by entry of `buffers`: a part touches only the part of that buffer with the same
   // leading coordinates.
   std::vector<bool> local;
 };

@@ -36,6 +36,7 @@ class Scheduler {
         if (node.op == OpKind::Input || node.op == OpKind::Constant) continue;
         for (const ValueId v : node.results) {
           if (!live_[v.index]) continue;
+          if (natives_[n] && finishedBy_[v.index]) continue;
           if (natives_[n]) {
             RLX_TRY(LoweredRegion r, native(n));
             regions.push_back(std::move(r));
@@ -43,8 +44,13 @@ class Scheduler {
             continue;
           }
           if (!residency_.of(v) || apart_[v.index]) continue;
-          RLX_TRY(LoweredRegion r, lowerRegion(graph_, residency_, v, caps_));
-          limitBindings(r);
+          LoweredRegion r;
+          if (finishes_[v.index]) {
+            RLX_TRY(r, finished(v));
+          } else {
+            RLX_TRY(r, lowerRegion(graph_, residency_, v, caps_));
+            limitBindings(r);
+          }
           if (!r.violations.empty()) {
             for (const ValueId x : r.violations) forced_[x.index] = true;
             retry = true;
@@ -80,6 +86,8 @@ class Scheduler {
     root_.assign(count, ValueId{});
     many_.assign(count, false);
     cost_.assign(count, 0);
+    finishedBy_.assign(count, ValueId{});
+    finishes_.assign(count, ValueId{});
     std::vector<bool>& resident = residency_.resident;
     for (std::size_t v = 0; v < count; ++v) resident[v] = forced_[v];
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
@@ -113,7 +121,12 @@ class Scheduler {
           continue;
         }
         findRoot(v);
-        if ((natives_[n] && !redirected_[v.index]) || def.scanStep) resident[v.index] = true;
+        if (natives_[n] && takesEpilogue(n, v)) {
+          finishedBy_[v.index] = root_[v.index];
+          finishes_[root_[v.index].index] = v;
+        }
+        if ((natives_[n] && !redirected_[v.index] && !finishedBy_[v.index]) || def.scanStep)
+          resident[v.index] = true;
         if (!resident[v.index] && def.fold && !inlinable(node, v)) resident[v.index] = true;
         if (!resident[v.index] && def.element && many_[v.index] && cost_[v.index] > kRecompute)
           resident[v.index] = true;
@@ -154,21 +167,85 @@ class Scheduler {
       // A row that is reduced and used again: the region checks that it is one.
       if (trailingAxes(graph_, node) > 0) return true;
     }
-    // An epilogue: maps of the same element count from here to the root, each used once.
-    if (!rootDef.element) return false;
+    return rootDef.element && mapsToRoot(v);
+  }
+
+  // Maps of the same element count from here to the root, each used once.
+  bool mapsToRoot(ValueId v) const {
+    const ValueId root = root_[v.index];
     const Dim n = elements(graph_.type(v).shape);
     ValueId at = v;
     while (at.index != root.index) {
       if (consumers_[at.index].size() != 1) return false;
       const Node& next = graph_.nodes[consumers_[at.index][0]];
-      if (!opDef(next.op).element || next.op == OpKind::Gather ||
-          next.op == OpKind::GatherElements || next.op == OpKind::GatherNd ||
-          next.op == OpKind::Pad || next.op == OpKind::Concat)
-        return false;
+      if (!elementwise(next, n)) return false;
       at = next.results[0];
-      if (!(elements(graph_.type(at).shape) == n)) return false;
     }
     return true;
+  }
+  // Maps of the same element count from here to the root along every way.
+  bool mapsOnly(ValueId v) const {
+    const ValueId root = root_[v.index];
+    const Dim n = elements(graph_.type(v).shape);
+    std::vector<ValueId> ahead{v};
+    std::vector<bool> seen(graph_.values.size());
+    while (!ahead.empty()) {
+      const ValueId at = ahead.back();
+      ahead.pop_back();
+      if (at == root || seen[at.index]) continue;
+      seen[at.index] = true;
+      for (const uint32_t c : consumers_[at.index]) {
+        if (!live_[graph_.nodes[c].results[0].index]) continue;
+        if (!elementwise(graph_.nodes[c], n)) return false;
+        ahead.push_back(graph_.nodes[c].results[0]);
+      }
+    }
+    return true;
+  }
+  bool elementwise(const Node& node, const Dim& count) const {
+    return opDef(node.op).element && node.op != OpKind::Gather &&
+           node.op != OpKind::GatherElements && node.op != OpKind::GatherNd &&
+           node.op != OpKind::Pad && node.op != OpKind::Concat &&
+           elements(graph_.type(node.results[0]).shape) == count;
+  }
+
+  // Whether what follows the result v of a native node becomes part of its step.
+  bool takesEpilogue(uint32_t n, ValueId v) const {
+    const ValueId root = root_[v.index];
+    if (!caps_.parts || !natives_[n]->columns || redirected_[v.index] || forced_[v.index] ||
+        many_[v.index] || !root || root == v || finishes_[root.index] || apart_[root.index] ||
+        !(graph_.type(root) == graph_.type(v)))
+      return false;
+    for (const Port& p : graph_.outputs)
+      if (p.value == v) return false;
+    const Node& last = graph_.definition(root);
+    return !natives_[graph_.value(root).node.index] && opDef(last.op).element && mapsOnly(v);
+  }
+
+  // The native kernel behind `root` and everything from there to it, as one step.
+  Result<LoweredRegion> finished(ValueId root) {
+    const ValueId under = finishes_[root.index];
+    const uint32_t n = graph_.value(under).node.index;
+    NativeQuery q{graph_, {n}, caps_, operandsOf(n)};
+    RLX_TRY(LoweredRegion after, lowerEpilogue(graph_, residency_, root, under,
+                                               natives_[n]->columns(q), caps_));
+    if (!after.violations.empty()) {
+      after.violations = {under};
+      return after;
+    }
+    RLX_TRY(LoweredRegion r, native(n));
+    r.reads.pop_back();
+    r.reads.insert(r.reads.end(), after.reads.begin(), after.reads.end());
+    Step &s = r.step, &a = after.step;
+    s.finished = true;
+    s.local.assign(s.views.size(), true);
+    s.local.insert(s.local.end(), a.local.begin(), a.local.end());
+    s.kernel = std::move(a.kernel);
+    s.grid = std::move(a.grid);
+    s.params = std::move(a.params);
+    s.nodes.insert(s.nodes.end(), a.nodes.begin(), a.nodes.end());
+    s.label += "+" + a.label;
+    return r;
   }
 
   // Too many buffers for one kernel: its costliest inlined operand moves to memory.
@@ -203,9 +280,7 @@ class Scheduler {
         const ValueId y = graph_.nodes[c].results[0];
         copied = copied || stridedView(graph_, y).base == y;
       }
-      NativeQuery q{graph_, {n}, caps_, {}};
-      for (const ValueId x : graph_.nodes[n].inputs)
-        if (x) q.operands.push_back(view(x));
+      NativeQuery q{graph_, {n}, caps_, operandsOf(n)};
       if (!copied || !natives_[n]->writes(q, transposedResult(n, t))) continue;
       redirected_[v.index] = t;
       apart_[t.index] = true;
@@ -245,15 +320,18 @@ class Scheduler {
     return s;
   }
 
+  std::vector<StridedView> operandsOf(uint32_t n) const {
+    std::vector<StridedView> out;
+    for (const ValueId x : graph_.nodes[n].inputs)
+      if (x) out.push_back(view(x));
+    return out;
+  }
+
   Result<LoweredRegion> native(uint32_t n) {
     const Node& node = graph_.nodes[n];
     LoweredRegion r;
-    NativeQuery q{graph_, {n}, caps_, {}};
-    for (const ValueId x : node.inputs) {
-      if (!x) continue;
-      q.operands.push_back(view(x));
-      r.reads.push_back(q.operands.back().base);
-    }
+    NativeQuery q{graph_, {n}, caps_, operandsOf(n)};
+    for (const StridedView& v : q.operands) r.reads.push_back(v.base);
     const ValueId v = node.results[0], to = redirected_[v.index];
     r.step.result = to ? transposedResult(n, to) : rowMajorView(graph_, v);
     r.reads.push_back(to ? to : v);
@@ -311,6 +389,8 @@ class Scheduler {
   std::vector<bool> forced_, live_, many_;
   std::vector<ValueId> redirected_;  // by native result: the value that is written in its place
   std::vector<bool> apart_;          // values that are written by such a step
+  // By native result: the root of the epilogue that runs over it; by that root: the native result.
+  std::vector<ValueId> finishedBy_, finishes_;
   std::vector<ValueId> root_;
   std::vector<double> cost_;
 };

@@ -15,6 +15,8 @@
 namespace rlx::cpu {
 namespace {
 
+constexpr int64_t kFinishTiles = 16;  // results that are still in the first cache for the epilogue
+
 // The axes of a weight that lie in one row of the packed weights.
 std::vector<int64_t> columnsOf(std::size_t rank) {
   std::vector<int64_t> axes(rank - 1);
@@ -63,8 +65,15 @@ class ConvProgram final : public NativeProgram {
         const int64_t n = t / splits / panels / attrs_.groups;
         const int64_t width = std::min(nr, pixels - j * nr);
         gather(p, n, group, j * nr, width, nr, panel.data());
-        for (int64_t i = tiles * split / splits; i < tiles * (split + 1) / splits; ++i)
-          tile(p, n, group, i, j * nr, width, vectors, pixels, panel.data());
+        const int64_t last = tiles * (split + 1) / splits;
+        for (int64_t i = tiles * split / splits; i < last;) {
+          const int64_t from = i, to = std::min(last, i + kFinishTiles);
+          for (; i < to; ++i) tile(p, n, group, i, j * nr, width, vectors, pixels, panel.data());
+          if (!call.epilogue) continue;
+          const int64_t row = (n * attrs_.groups + group) * p.m;
+          call.epilogue->apply(row + from * mr(), row + std::min(p.m, to * mr()), j * nr,
+                               j * nr + width);
+        }
       }
     });
     return Ok{};

@@ -90,7 +90,10 @@ class DotProgram final : public NativeProgram {
 
   Status run(const NativeCall& call) override {
     const Problem p = problem(call);
-    if (empty(p)) return Ok{};
+    if (empty(p)) {
+      finish(p, 0, p.m.extent * p.batch, 0, p.n.extent);
+      return Ok{};
+    }
     if (constant_) {
       RLX_OK(packConstant(p, call.threads));
       runShared(p, packed_.data(), call.threads);
@@ -118,7 +121,10 @@ class DotProgram final : public NativeProgram {
   // Parts are rows under a constant right side, whole matrices of the batch otherwise.
   void runPart(const NativeCall& call, int64_t units, int64_t begin, int64_t end) override {
     const Problem p = problem(call);
-    if (empty(p)) return;
+    if (empty(p)) {
+      const int64_t rows = p.m.extent * p.batch / std::max<int64_t>(units, 1);
+      return finish(p, rows * begin, rows * end, 0, p.n.extent);
+    }
     if (!constant_) return runBatches(p, p.batch / units * begin, p.batch / units * end);
     const int64_t rows = p.m.extent / units;
     for (int64_t r0 = rows * begin; r0 < rows * end; r0 += kBlockRows) {
@@ -139,6 +145,8 @@ class DotProgram final : public NativeProgram {
     int64_t cRow = 0;  // stride of C along m; along n it is 1
     const float *a = nullptr, *b = nullptr;
     float* c = nullptr;
+    const NativeEpilogue* epilogue = nullptr;
+    int64_t row = 0;  // of the whole result where C starts
     int64_t batch = 1, nr = 0, panels = 0;
     int vectors = 1;
     std::vector<int64_t> batchExtents, aBatch, bBatch, cBatch;
@@ -156,7 +164,7 @@ class DotProgram final : public NativeProgram {
     p.c = reinterpret_cast<float*>(call.result.data);
     p.a = reinterpret_cast<const float*>(a.data);
     p.b = reinterpret_cast<const float*>(b.data);
-    p.batch = 1;
+    p.epilogue = call.epilogue;
     for (const int64_t k : attrs_.lhsBatch) {
       const auto ka = static_cast<std::size_t>(k);
       p.batchExtents.push_back(a.shape[ka]);
@@ -189,6 +197,7 @@ class DotProgram final : public NativeProgram {
     one.a += batchOffset(p, i, p.aBatch);
     one.b += batchOffset(p, i, p.bBatch);
     one.c += batchOffset(p, i, p.cBatch);
+    one.row += i * p.m.extent;
     return one;
   }
 
@@ -240,6 +249,10 @@ class DotProgram final : public NativeProgram {
       args.c = p.c + i * p.cRow + j * p.nr;
       kernels_->run(args, static_cast<int>(std::min(mr, r1 - i)), p.vectors, width);
     }
+    finish(p, r0, r1, j * p.nr, j * p.nr + width);
+  }
+  static void finish(const Problem& p, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+    if (p.epilogue && r1 > r0 && c1 > c0) p.epilogue->apply(p.row + r0, p.row + r1, c0, c1);
   }
 
   // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
@@ -324,10 +337,21 @@ bool dotWrites(const NativeQuery& q, const StridedView& result) {
          result.strides[static_cast<std::size_t>(n.back())].is(1);
 }
 
+std::size_t columnsOfDot(const NativeQuery& q) {
+  const auto& a = q.get().attrs.as<DotAttrs>();
+  return freeAxes(q.operands[1].shape.size(), a.rhsBatch, a.rhsContract).size();
+}
+
+// The pixels.
+std::size_t columnsOfConv(const NativeQuery& q) {
+  return q.operands[0].shape.size() - 2;
+}
+
 constinit const NativeKernel kNatives[] = {
-    {OpKind::Conv, "conv f32", &acceptsConv, &makeConv},
+    {OpKind::Conv, "conv f32", &acceptsConv, &makeConv, false, nullptr, nullptr,
+     &columnsOfConv},
     {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
-     &dotWrites},
+     &dotWrites, &columnsOfDot},
 };
 
 }  // namespace
