@@ -42,11 +42,12 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
   RLX_TRY(const CompileOptions options, compileOptions(o, common));
   RLX_TRY(const std::vector<NamedTensor> inputs, makeInputs(g, o, options));
   RLX_TRY(Executable exe, compile(g, options));
-  for (int k = 0; k < b.warmup; ++k) RLX_OK(exe.run(inputs));
+  std::vector<NamedTensor> outputs;
+  for (int k = 0; k < b.warmup; ++k) RLX_OK(exe.run(inputs, &outputs));
   std::vector<double> ms;
   for (int k = 0; k < b.iterations; ++k) {
     const double start = now();
-    RLX_OK(exe.run(inputs));
+    RLX_OK(exe.run(inputs, &outputs));
     ms.push_back(now() - start);
   }
   std::vector<StepTime> steps;

@@ -1,6 +1,7 @@
 #include "ir/literal.h"
 
 #include <cstring>
+#include <new>
 
 #include "ir/element.h"
 
@@ -26,6 +27,20 @@ Literal Literal::zeros(DType dtype, std::vector<int64_t> shape, std::span<std::b
   *writable = *data;
   v.bytes = *data;
   v.owner = std::move(data);
+  return v;
+}
+
+Literal Literal::uninitialized(DType dtype, std::vector<int64_t> shape,
+                               std::span<std::byte>* writable) {
+  constexpr std::align_val_t kLine{64};
+  Literal v;
+  v.dtype = dtype;
+  v.shape = std::move(shape);
+  const auto size = static_cast<std::size_t>(storageBytes(dtype, v.elements()));
+  auto* const data = static_cast<std::byte*>(::operator new(size, kLine));
+  v.owner = std::shared_ptr<const void>(data, [](std::byte* p) { ::operator delete(p, kLine); });
+  *writable = {data, size};
+  v.bytes = *writable;
   return v;
 }
 

@@ -25,6 +25,9 @@ struct Literal {
   static Literal copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes);
   // A zero-filled literal whose bytes the caller writes through the returned span.
   static Literal zeros(DType dtype, std::vector<int64_t> shape, std::span<std::byte>* writable);
+  // The same with bytes of any value, on a cache line of its own.
+  static Literal uninitialized(DType dtype, std::vector<int64_t> shape,
+                               std::span<std::byte>* writable);
   template <class T>
   static Literal of(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
     return copy(dtype, std::move(shape), std::as_bytes(std::span<const T>(values)));

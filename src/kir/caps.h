@@ -22,6 +22,7 @@ struct Caps {
   int32_t maxParamBytes = 4096;
   bool keepsSubnormals = true;
   bool unifiedMemory = false;  // host pointers are device pointers
+  bool hostMemory = false;     // with parts: inputs and results are used where the caller has them
   bool parts = false;          // Device::runGroups works: steps may run in parts on host threads
   int32_t vectorBits = 0;      // width of Vector loops; 0: none
   int32_t threads = 1;

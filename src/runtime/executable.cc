@@ -1,21 +1,20 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
 
 #include "base/text.h"
-#include "base/threads.h"
 #include "kir/cost.h"
 #include "kir/print.h"
 #include "ops/interpreter.h"
 #include "ops/tolerance.h"
 #include "passes/passes.h"
+#include "runtime/call.h"
 #include "runtime/registry.h"
-#include "schedule/lower.h"
-#include "schedule/memory_plan.h"
 #include "schedule/schedule.h"
 
 namespace rlx {
@@ -35,38 +34,6 @@ std::string shapeText(const std::vector<int64_t>& s) {
 
 }  // namespace
 
-// Everything about one call that depends on symbol values only.
-struct CallPlan {
-  Bindings bindings;
-  MemoryPlan memory;
-  struct StepPlan {
-    std::array<int64_t, 3> grid{};
-    std::vector<int32_t> params;
-    std::vector<NativeTensor> operands;  // data filled per call
-    std::vector<int64_t> offsets;        // of operands, in elements
-    NativeTensor result;
-  };
-  std::vector<StepPlan> steps;
-  std::vector<std::vector<int64_t>> outputShapes;
-};
-
-// The epilogue kernel of a native step, over any part of its result.
-class StepEpilogue final : public NativeEpilogue {
- public:
-  void apply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin,
-             int64_t columnEnd) const override {
-    std::array<int32_t, kMostEpilogueParams> params{};
-    std::copy(plan->params.begin(), plan->params.end(), params.begin());
-    params[0] = static_cast<int32_t>(columnBegin), params[1] = static_cast<int32_t>(columnEnd);
-    device->runGroups(kernel, plan->grid, globals.data(), params.data(), rowBegin, rowEnd);
-  }
-
-  Device* device = nullptr;
-  KernelId kernel = 0;
-  const CallPlan::StepPlan* plan = nullptr;
-  std::vector<std::byte*> globals;
-};
-
 struct Executable::State {
   const Backend* backend = nullptr;
   std::unique_ptr<Device> device;
@@ -82,6 +49,15 @@ struct Executable::State {
   BufferId arena = 0;
   int64_t arenaBytes = 0;
   std::vector<std::unique_ptr<CallPlan>> plans;
+  // Of the call under way.
+  std::vector<const Tensor*> given;  // inputs by port
+  struct Written {
+    Tensor tensor;
+    std::span<std::byte> bytes;
+  };
+  std::vector<Written> results;  // by port; memory that nobody else holds is used again
+  std::vector<std::byte*> bases;
+  int64_t callBytes = 0;
 
   ~State() {
     if (!device) return;
@@ -91,27 +67,31 @@ struct Executable::State {
     if (arena) device->release(arena);
   }
 
-  Result<std::vector<const Tensor*>> match(const std::vector<NamedTensor>& inputs) const;
-  Result<CallPlan*> plan(const std::vector<const Tensor*>& inputs);
+  Status match(const std::vector<NamedTensor>& inputs);
+  Result<CallPlan*> plan();
   Status ensure(std::size_t buffer, int64_t bytes);
   BufferSlice slice(const CallPlan& c, uint32_t b) const {
     const int64_t bytes = c.memory.bytes[b];
     if (c.memory.offset[b] >= 0) return {arena, c.memory.offset[b], bytes};
     return {fixed[b], 0, bytes};
   }
+  bool direct() const { return device->caps().hostMemory; }  // inputs and results in place
+  Status prepareMemory(const CallPlan& c);
+  Status placeResults(const CallPlan& c, std::vector<NamedTensor>* outputs);
+  Status placeInputs(CallPlan& c);
+  Status enqueue(CallPlan& c, std::size_t s);  // on a device without parts
   Status runStep(CallPlan& c, std::size_t s);
-  NativeCall nativeCall(const CallPlan& c, std::size_t s) const;  // on unified memory
-  StepEpilogue epilogue(const CallPlan& c, std::size_t s) const;
-  Result<bool> runChain(CallPlan& c, const Chain& chain);
-  Result<std::vector<NamedTensor>> run(const std::vector<NamedTensor>& inputs,
-                                       std::vector<StepTime>* times,
-                                       std::vector<std::pair<ValueId, Tensor>>* all);
+  Status runSteps(CallPlan& c, std::vector<StepTime>* times,
+                  std::vector<std::pair<ValueId, Tensor>>* all);
+  StepTime timeOf(const CallPlan& c, std::size_t s, double ms) const;
+  Result<Tensor> read(const CallPlan& c, uint32_t buffer);
+  Status run(const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>* outputs,
+             std::vector<StepTime>* times, std::vector<std::pair<ValueId, Tensor>>* all);
   Result<std::vector<NamedTensor>> runGraph(const std::vector<const Tensor*>& inputs) const;
 };
 
-Result<std::vector<const Tensor*>> Executable::State::match(
-    const std::vector<NamedTensor>& inputs) const {
-  std::vector<const Tensor*> out(model.inputs.size(), nullptr);
+Status Executable::State::match(const std::vector<NamedTensor>& inputs) {
+  given.assign(model.inputs.size(), nullptr);
   auto known = [&] {
     std::string s;
     for (const Port& p : model.inputs) s += (s.empty() ? "'" : ", '") + p.name + "'";
@@ -119,19 +99,19 @@ Result<std::vector<const Tensor*>> Executable::State::match(
   };
   for (const NamedTensor& t : inputs) {
     std::size_t k = 0;
-    while (k < out.size() && model.inputs[k].name != t.name) ++k;
-    if (k == out.size())
+    while (k < given.size() && model.inputs[k].name != t.name) ++k;
+    if (k == given.size())
       return Error(Errc::InputName,
                    "the program has no input '" + t.name + "'; it has: " + known());
-    if (out[k]) return Error(Errc::InputName, "input '" + t.name + "' is given twice");
-    out[k] = &t.tensor;
+    if (given[k]) return Error(Errc::InputName, "input '" + t.name + "' is given twice");
+    given[k] = &t.tensor;
   }
-  for (std::size_t k = 0; k < out.size(); ++k)
-    if (!out[k])
+  for (std::size_t k = 0; k < given.size(); ++k)
+    if (!given[k])
       return Error(Errc::InputName, "input '" + model.inputs[k].name +
                                         "' is missing; the program needs: " + known());
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    const Tensor& t = *out[k];
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const Tensor& t = *given[k];
     int64_t n = 1;
     for (const int64_t e : t.shape)
       if (e < 0 || __builtin_mul_overflow(n, e, &n))
@@ -142,69 +122,32 @@ Result<std::vector<const Tensor*>> Executable::State::match(
                                         std::to_string(t.bytes.size()) + " bytes for shape " +
                                         shapeText(t.shape));
   }
-  return out;
+  return Ok{};
 }
 
-Result<CallPlan*> Executable::State::plan(const std::vector<const Tensor*>& inputs) {
-  std::vector<std::pair<DType, std::vector<int64_t>>> types;
-  for (const Tensor* t : inputs) types.emplace_back(t->dtype, t->shape);
-  RLX_TRY(Bindings bindings, bindInputs(model, types));
-  for (std::size_t k = 0; k < plans.size(); ++k)
-    if (plans[k]->bindings == bindings) {
-      std::rotate(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(k),
-                  plans.begin() + static_cast<std::ptrdiff_t>(k) + 1);
-      return plans[0].get();
-    }
-  RLX_OK(checkExtents(program.graph, bindings));
-  auto c = std::make_unique<CallPlan>();
-  c->bindings = std::move(bindings);
-  RLX_TRY(c->memory, planMemory(program, c->bindings));
-  auto concrete = [&](const std::vector<Dim>& dims) -> Result<std::vector<int64_t>> {
-    std::vector<int64_t> out;
-    for (const Dim& d : dims) {
-      RLX_TRY(const int64_t v, d.evaluate(c->bindings));
-      out.push_back(v);
-    }
-    return out;
+Result<CallPlan*> Executable::State::plan() {
+  auto first = [&](std::size_t k) {
+    const auto at = plans.begin() + static_cast<std::ptrdiff_t>(k);
+    std::rotate(plans.begin(), at, at + 1);
+    return plans[0].get();
   };
-  for (const Step& s : program.steps) {
-    CallPlan::StepPlan p;
-    if (s.native) {
-      for (const StridedView& v : s.views) {
-        NativeTensor t;
-        RLX_TRY(t.shape, concrete(v.shape));
-        RLX_TRY(t.strides, concrete(v.strides));
-        RLX_TRY(const int64_t offset, v.offset.evaluate(c->bindings));
-        p.operands.push_back(std::move(t));
-        p.offsets.push_back(offset);
-      }
-      RLX_TRY(p.result.shape, concrete(s.result.shape));
-      RLX_TRY(p.result.strides, concrete(s.result.strides));
-    }
-    if (!s.native || s.finished) {
-      for (std::size_t k = 0; k < 3; ++k) {
-        RLX_TRY(p.grid[k], s.grid[k].evaluate(c->bindings));
-      }
-      for (const Dim& d : s.params) {
-        RLX_TRY(const int64_t v, d.evaluate(c->bindings));
-        if (v < INT32_MIN || v > INT32_MAX)
-          return Error(Errc::Unsupported,
-                       "size " + d.text() + " = " + std::to_string(v) + " is beyond 2^31");
-        p.params.push_back(static_cast<int32_t>(v));
-      }
-    }
-    c->steps.push_back(std::move(p));
-  }
-  for (const Port& p : program.graph.outputs) {
-    RLX_TRY(std::vector<int64_t> shape, concrete(program.graph.type(p.value).shape));
-    for (const int64_t e : shape)
-      if (e < 0)
-        return Error(Errc::InputType,
-                     "output '" + p.name + "' would have shape " + shapeText(shape));
-    c->outputShapes.push_back(std::move(shape));
-  }
+  auto sameTypes = [&](const CallPlan& c) {
+    for (std::size_t k = 0; k < given.size(); ++k)
+      if (c.inputs[k].first != given[k]->dtype || c.inputs[k].second != given[k]->shape)
+        return false;
+    return true;
+  };
+  for (std::size_t k = 0; k < plans.size(); ++k)
+    if (sameTypes(*plans[k])) return first(k);
+  std::vector<std::pair<DType, std::vector<int64_t>>> types;
+  for (const Tensor* t : given) types.emplace_back(t->dtype, t->shape);
+  RLX_TRY(Bindings bindings, bindInputs(model, types));
+  RLX_OK(checkExtents(program.graph, bindings));
+  RLX_TRY(std::unique_ptr<CallPlan> made,
+          makeCallPlan(program, std::move(bindings), *device, kernels));
+  made->inputs = std::move(types);
   ++stats.plans;
-  plans.insert(plans.begin(), std::move(c));
+  plans.insert(plans.begin(), std::move(made));
   if (plans.size() > kPlans) plans.pop_back();
   return plans[0].get();
 }
@@ -218,135 +161,162 @@ Status Executable::State::ensure(std::size_t b, int64_t bytes) {
   return Ok{};
 }
 
-NativeCall Executable::State::nativeCall(const CallPlan& c, std::size_t s) const {
-  const Step& step = program.steps[s];
-  const CallPlan::StepPlan& p = c.steps[s];
-  NativeCall call;
-  call.operands = p.operands;
-  call.result = p.result;
-  call.threads = device->caps().threads;
-  for (std::size_t k = 0; k < call.operands.size(); ++k) {
-    const BufferSlice in = slice(c, step.buffers[k]);
-    call.operands[k].data =
-        device->hostPointer(in.buffer) + in.offset + p.offsets[k] * bytes(step.views[k].dtype);
+// Nothing is enqueued before everything is there.
+Status Executable::State::prepareMemory(const CallPlan& c) {
+  callBytes = stats.constantBytes;
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const BufferKind kind = program.buffers[b].kind;
+    if (kind != BufferKind::Input && kind != BufferKind::Output) continue;
+    if (!direct()) RLX_OK(ensure(b, c.memory.bytes[b]));
+    callBytes += c.memory.bytes[b];
   }
-  const BufferSlice out = slice(c, step.written);
-  call.result.data = device->hostPointer(out.buffer) + out.offset;
-  return call;
+  if (c.memory.arenaBytes > arenaBytes || !arena) {
+    if (arena) device->release(arena);
+    arena = 0;
+    RLX_TRY(arena, device->allocate(std::max<int64_t>(c.memory.arenaBytes, 4)));
+    arenaBytes = c.memory.arenaBytes;
+  }
+  stats.arenaBytes = c.memory.arenaBytes;
+  callBytes += arenaBytes;
+  return Ok{};
 }
 
-StepEpilogue Executable::State::epilogue(const CallPlan& c, std::size_t s) const {
-  const Step& step = program.steps[s];
-  StepEpilogue e;
-  e.device = device.get(), e.kernel = kernels[s], e.plan = &c.steps[s];
-  for (std::size_t k = step.views.size(); k < step.buffers.size(); ++k) {
-    const BufferSlice in = slice(c, step.buffers[k]);
-    e.globals.push_back(device->hostPointer(in.buffer) + in.offset);
+// Tensors for the results. The memory of an earlier call's serves again when only `outputs` and
+// this executable hold it.
+Status Executable::State::placeResults(const CallPlan& c, std::vector<NamedTensor>* outputs) {
+  results.resize(program.graph.outputs.size());
+  outputs->resize(results.size());
+  for (const ProgramBuffer& buffer : program.buffers) {
+    if (buffer.kind != BufferKind::Output) continue;
+    const auto port = static_cast<std::size_t>(buffer.port);
+    Written& w = results[port];
+    NamedTensor& out = (*outputs)[port];
+    const int64_t holders = w.tensor.owner && out.tensor.owner == w.tensor.owner ? 2 : 1;
+    const bool again = w.tensor.owner && w.tensor.owner.use_count() == holders &&
+                       w.tensor.dtype == buffer.dtype && w.tensor.shape == c.outputShapes[port];
+    std::atomic_thread_fence(
+        std::memory_order_acquire);  // what former holders read, they have read
+    if (!again) w.tensor = Tensor::uninitialized(buffer.dtype, c.outputShapes[port], &w.bytes);
+    if (out.name != program.graph.outputs[port].name) out.name = program.graph.outputs[port].name;
+    out.tensor = w.tensor;
   }
-  return e;
+  return Ok{};
 }
 
-// False, and nothing done, where the work is too small to share out along the chain's dims: then
-// each step finds its own way to use the threads.
-Result<bool> Executable::State::runChain(CallPlan& c, const Chain& chain) {
-  struct Link {
-    NativeCall call;
-    StepEpilogue after;
-    std::vector<std::byte*> globals;
-    int64_t groups = 0;
-  };
-  int64_t units = 1;
-  for (const Dim& d : chain.over) {
-    RLX_TRY(const int64_t e, d.evaluate(c.bindings));
-    units *= e;
-  }
-  if (units == 0) return false;
-  std::vector<Link> links(chain.last - chain.first + 1);
-  int64_t grain = 1;
-  for (uint32_t s = chain.first; s <= chain.last; ++s) {
-    const Step& step = program.steps[s];
-    Link& l = links[s - chain.first];
-    if (step.native) {
-      l.call = nativeCall(c, s);
-      if (step.finished) {
-        l.after = epilogue(c, s);
-        l.call.epilogue = &l.after;
-      }
-      grain = std::max(grain, step.program->grain(l.call, units));
-      continue;
+Status Executable::State::placeInputs(CallPlan& c) {
+  if (!direct())
+    for (std::size_t b = 0; b < program.buffers.size(); ++b)
+      if (program.buffers[b].kind == BufferKind::Input)
+        RLX_OK(device->upload(fixed[b], 0,
+                              given[static_cast<std::size_t>(program.buffers[b].port)]->bytes));
+  if (!device->caps().parts) return Ok{};
+  bases.resize(program.buffers.size());
+  for (std::size_t b = 0; b < bases.size(); ++b) {
+    const ProgramBuffer& buffer = program.buffers[b];
+    const auto port = static_cast<std::size_t>(buffer.port);
+    if (direct() && buffer.kind == BufferKind::Input) {
+      // Kernels only read inputs; the cast gives them the one pointer type they take.
+      bases[b] = const_cast<std::byte*>(given[port]->bytes.data());
+    } else if (direct() && buffer.kind == BufferKind::Output) {
+      bases[b] = results[port].bytes.data();
+    } else {
+      const BufferSlice at = slice(c, static_cast<uint32_t>(b));
+      bases[b] = device->hostPointer(at.buffer) + at.offset;
     }
-    for (const uint32_t b : step.buffers) {
-      const BufferSlice in = slice(c, b);
-      l.globals.push_back(device->hostPointer(in.buffer) + in.offset);
-    }
-    const std::array<int64_t, 3>& grid = c.steps[s].grid;
-    l.groups = grid[0] * grid[1] * grid[2];
-    if (l.groups % units != 0) return Error(Errc::Internal, "a chain does not divide its kernels");
   }
-  // Few parts, because each reads all the weights; none so large that what it touches leaves the
-  // cache.
-  const int threads = device->caps().threads;
-  const int64_t whole = units / grain;
-  if (threads > 1 && whole < threads) return false;
-  constexpr int64_t kLargestPart = 4;  // in grains
-  int64_t parts = std::min<int64_t>(whole, threads);
-  parts = std::max({parts, (whole + kLargestPart - 1) / kLargestPart, int64_t{1}});
-  for (uint32_t s = chain.first; s <= chain.last; ++s) {
-    if (!program.steps[s].native) continue;
-    RLX_OK(program.steps[s].program->prepare(links[s - chain.first].call));
-    links[s - chain.first].call.threads = 1;
-  }
-  ThreadPool::parallelFor(threads, parts, [&](int64_t first, int64_t end) {
-    for (int64_t p = first; p < end; ++p) {
-      const int64_t from = whole * p / parts * grain;
-      const int64_t to = p + 1 == parts ? units : whole * (p + 1) / parts * grain;
-      for (uint32_t s = chain.first; s <= chain.last; ++s) {
-        Link& l = links[s - chain.first];
-        const int64_t each = l.groups / units;
-        if (program.steps[s].native)
-          program.steps[s].program->runPart(l.call, units, from, to);
-        else
-          device->runGroups(kernels[s], c.steps[s].grid, l.globals.data(), c.steps[s].params.data(),
-                            from * each, to * each);
-      }
-    }
-  });
-  return true;
+  setAddresses(program, c, bases);
+  return Ok{};
 }
 
-Status Executable::State::runStep(CallPlan& c, std::size_t s) {
+Status Executable::State::enqueue(CallPlan& c, std::size_t s) {
   const Step& step = program.steps[s];
   CallPlan::StepPlan& p = c.steps[s];
   if (!step.native) {
-    std::vector<BufferSlice> slices;
-    slices.reserve(step.buffers.size());
-    for (const uint32_t b : step.buffers) slices.push_back(slice(c, b));
-    return device->launch(kernels[s], p.grid, slices, p.params);
+    for (std::size_t k = 0; k < step.buffers.size(); ++k) p.slices[k] = slice(c, step.buffers[k]);
+    return device->launch(kernels[s], p.grid, p.slices, p.params);
   }
-  if (device->caps().unifiedMemory) {
-    NativeCall call = nativeCall(c, s);
-    if (!step.finished) return step.program->run(call);
-    const StepEpilogue after = epilogue(c, s);
-    call.epilogue = &after;
-    return step.program->run(call);
-  }
-  NativeCall call;
-  call.operands = p.operands;
-  call.result = p.result;
-  const BufferSlice out = slice(c, step.written);
   if (!step.native->onHost)
     return Error(Errc::Internal, "a native kernel of host memory on a device without it");
+  NativeCall call = p.call;
   std::vector<std::vector<std::byte>> copies;
   for (std::size_t k = 0; k < call.operands.size(); ++k) {
     const BufferSlice in = slice(c, step.buffers[k]);
     copies.emplace_back(static_cast<std::size_t>(in.bytes));
     RLX_OK(device->download(in.buffer, in.offset, copies.back()));
-    call.operands[k].data = copies.back().data() + p.offsets[k] * bytes(step.views[k].dtype);
+    call.operands[k].data = copies.back().data() + p.offsets[k];
   }
+  const BufferSlice out = slice(c, step.written);
   std::vector<std::byte> result(static_cast<std::size_t>(out.bytes));
   call.result.data = result.data();
   RLX_OK(step.program->run(call));
   return device->upload(out.buffer, out.offset, result);
+}
+
+Status Executable::State::runStep(CallPlan& c, std::size_t s) {
+  if (!device->caps().parts) return enqueue(c, s);
+  return rlx::runStep(program, c, s, *device, kernels[s]);
+}
+
+StepTime Executable::State::timeOf(const CallPlan& c, std::size_t s, double ms) const {
+  const Step& step = program.steps[s];
+  StepTime t;
+  t.label = step.label;
+  t.ms = ms;
+  for (const uint32_t b : step.buffers) t.bytes += static_cast<double>(c.memory.bytes[b]);
+  if (step.native)
+    t.flops = 2 * static_cast<double>(product(c.steps[s].call.result.shape)) *
+              static_cast<double>(
+                  termsOf(program.graph, program.graph.node(step.nodes.front()), c.bindings));
+  else
+    t.flops = kir::cost(step.kernel, c.steps[s].grid, c.steps[s].params).flops;
+  return t;
+}
+
+Result<Tensor> Executable::State::read(const CallPlan& c, uint32_t b) {
+  const ProgramBuffer& buffer = program.buffers[b];
+  std::vector<int64_t> shape;
+  for (const Dim& d : program.graph.type(buffer.value).shape) {
+    RLX_TRY(const int64_t e, d.evaluate(c.bindings));
+    shape.push_back(e);
+  }
+  std::span<std::byte> bytes;
+  Tensor t = Tensor::zeros(buffer.dtype, std::move(shape), &bytes);
+  if (direct() && buffer.kind == BufferKind::Output) {
+    const Tensor& from = results[static_cast<std::size_t>(buffer.port)].tensor;
+    std::copy(from.bytes.begin(), from.bytes.end(), bytes.begin());
+  } else {
+    const BufferSlice from = slice(c, b);
+    RLX_OK(device->download(from.buffer, from.offset, bytes));
+  }
+  return t;
+}
+
+Status Executable::State::runSteps(CallPlan& c, std::vector<StepTime>* times,
+                                   std::vector<std::pair<ValueId, Tensor>>* all) {
+  std::size_t chain = 0;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    while (chain < program.chains.size() && program.chains[chain].first < s) ++chain;
+    // A chain runs as one, unless its steps are looked at one by one.
+    if (chain < program.chains.size() && program.chains[chain].first == s && !times && !all &&
+        c.chains[chain].parts > 0) {
+      RLX_OK(runChain(program, c, chain, *device, kernels));
+      s = program.chains[chain].last;
+      continue;
+    }
+    const double start = times ? now() : 0;
+    if (auto r = runStep(c, s); !r)
+      return std::move(r).error().note("in step " + std::to_string(s) + ", " +
+                                       program.steps[s].label);
+    if (times) {
+      RLX_OK(device->synchronize());
+      times->push_back(timeOf(c, s, now() - start));
+    }
+    if (all) {
+      RLX_TRY(Tensor t, read(c, program.steps[s].written));
+      all->emplace_back(program.buffers[program.steps[s].written].value, std::move(t));
+    }
+  }
+  return Ok{};
 }
 
 Result<std::vector<NamedTensor>> Executable::State::runGraph(
@@ -365,102 +335,33 @@ Result<std::vector<NamedTensor>> Executable::State::runGraph(
   return out;
 }
 
-Result<std::vector<NamedTensor>> Executable::State::run(
-    const std::vector<NamedTensor>& inputs, std::vector<StepTime>* times,
-    std::vector<std::pair<ValueId, Tensor>>* all) {
-  RLX_TRY(const std::vector<const Tensor*> in, match(inputs));
+Status Executable::State::run(const std::vector<NamedTensor>& inputs,
+                              std::vector<NamedTensor>* outputs, std::vector<StepTime>* times,
+                              std::vector<std::pair<ValueId, Tensor>>* all) {
+  RLX_OK(match(inputs));
   ++stats.runs;
   if (backend->runGraph) {
     std::vector<std::pair<DType, std::vector<int64_t>>> types;
-    for (const Tensor* t : in) types.emplace_back(t->dtype, t->shape);
+    for (const Tensor* t : given) types.emplace_back(t->dtype, t->shape);
     RLX_OK(bindInputs(model, types));
-    return runGraph(in);
+    RLX_TRY(*outputs, runGraph(given));
+    return Ok{};
   }
-  RLX_TRY(CallPlan* const c, plan(in));
-  // Memory first: nothing is enqueued before everything is there.
-  int64_t total = stats.constantBytes;
-  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    const BufferKind kind = program.buffers[b].kind;
-    if (kind == BufferKind::Input || kind == BufferKind::Output) {
-      RLX_OK(ensure(b, c->memory.bytes[b]));
-      total += c->memory.bytes[b];
-    }
-  }
-  if (c->memory.arenaBytes > arenaBytes || !arena) {
-    if (arena) device->release(arena);
-    arena = 0;
-    RLX_TRY(arena, device->allocate(std::max<int64_t>(c->memory.arenaBytes, 4)));
-    arenaBytes = c->memory.arenaBytes;
-  }
-  stats.arenaBytes = c->memory.arenaBytes;
-  for (std::size_t b = 0; b < program.buffers.size(); ++b)
-    if (program.buffers[b].kind == BufferKind::Input)
-      RLX_OK(device->upload(fixed[b], 0,
-                            in[static_cast<std::size_t>(program.buffers[b].port)]->bytes));
-  std::size_t nextChain = 0;
-  for (std::size_t s = 0; s < program.steps.size(); ++s) {
-    const double start = times ? now() : 0;
-    // A chain runs as one, unless its steps are looked at one by one.
-    if (nextChain < program.chains.size() && program.chains[nextChain].first == s && !times &&
-        !all) {
-      const Chain& chain = program.chains[nextChain++];
-      RLX_TRY(const bool ran, runChain(*c, chain));
-      if (ran) {
-        s = chain.last;
-        continue;
-      }
-    }
-    if (auto r = runStep(*c, s); !r)
-      return std::move(r).error().note("in step " + std::to_string(s) + ", " +
-                                       program.steps[s].label);
-    if (times) {
-      RLX_OK(device->synchronize());
-      StepTime t;
-      t.label = program.steps[s].label;
-      t.ms = now() - start;
-      for (const uint32_t b : program.steps[s].buffers)
-        t.bytes += static_cast<double>(c->memory.bytes[b]);
-      if (!program.steps[s].native) {
-        const kir::Cost k =
-            kir::cost(program.steps[s].kernel, c->steps[s].grid, c->steps[s].params);
-        t.flops = k.flops;
-      } else {
-        const Node& node = program.graph.node(program.steps[s].nodes.front());
-        t.flops = 2 * static_cast<double>(product(c->steps[s].result.shape)) *
-                  static_cast<double>(termsOf(program.graph, node, c->bindings));
-      }
-      times->push_back(std::move(t));
-    }
-    if (all) {
-      const uint32_t b = program.steps[s].written;
-      const ProgramBuffer& buffer = program.buffers[b];
-      std::vector<int64_t> shape;
-      for (const Dim& d : program.graph.type(buffer.value).shape) {
-        RLX_TRY(const int64_t e, d.evaluate(c->bindings));
-        shape.push_back(e);
-      }
-      std::span<std::byte> bytes;
-      Tensor t = Tensor::zeros(buffer.dtype, std::move(shape), &bytes);
-      const BufferSlice from = slice(*c, b);
-      RLX_OK(device->download(from.buffer, from.offset, bytes));
-      all->emplace_back(buffer.value, std::move(t));
-    }
-  }
+  RLX_TRY(CallPlan* const c, plan());
+  RLX_OK(prepareMemory(*c));
+  RLX_OK(placeResults(*c, outputs));
+  RLX_OK(placeInputs(*c));
+  RLX_OK(runSteps(*c, times, all));
   stats.nativeBytes = 0;
   for (const Step& s : program.steps)
     if (s.native) stats.nativeBytes += s.program->memory();
-  stats.peakBytes = std::max(stats.peakBytes, total + arenaBytes + stats.nativeBytes);
-  std::vector<NamedTensor> out(program.graph.outputs.size());
-  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    const ProgramBuffer& buffer = program.buffers[b];
-    if (buffer.kind != BufferKind::Output) continue;
-    const auto port = static_cast<std::size_t>(buffer.port);
-    std::span<std::byte> bytes;
-    out[port].name = program.graph.outputs[port].name;
-    out[port].tensor = Tensor::zeros(buffer.dtype, c->outputShapes[port], &bytes);
-    RLX_OK(device->download(fixed[b], 0, bytes));
-  }
-  return out;
+  stats.peakBytes = std::max(stats.peakBytes, callBytes + stats.nativeBytes);
+  if (direct()) return Ok{};
+  for (std::size_t b = 0; b < program.buffers.size(); ++b)
+    if (program.buffers[b].kind == BufferKind::Output)
+      RLX_OK(device->download(fixed[b], 0,
+                              results[static_cast<std::size_t>(program.buffers[b].port)].bytes));
+  return Ok{};
 }
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -469,16 +370,24 @@ Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
 Result<std::vector<NamedTensor>> Executable::run(const std::vector<NamedTensor>& inputs) {
-  return state_->run(inputs, nullptr, nullptr);
+  std::vector<NamedTensor> out;
+  RLX_OK(state_->run(inputs, &out, nullptr, nullptr));
+  return out;
+}
+Status Executable::run(const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>* outputs) {
+  return state_->run(inputs, outputs, nullptr, nullptr);
 }
 Result<std::vector<NamedTensor>> Executable::profile(const std::vector<NamedTensor>& inputs,
                                                      std::vector<StepTime>* times) {
-  return state_->run(inputs, times, nullptr);
+  std::vector<NamedTensor> out;
+  RLX_OK(state_->run(inputs, &out, times, nullptr));
+  return out;
 }
 Result<std::vector<std::pair<ValueId, Tensor>>> Executable::runAll(
     const std::vector<NamedTensor>& inputs) {
+  std::vector<NamedTensor> out;
   std::vector<std::pair<ValueId, Tensor>> all;
-  RLX_OK(state_->run(inputs, nullptr, &all));
+  RLX_OK(state_->run(inputs, &out, nullptr, &all));
   return all;
 }
 const Graph& Executable::model() const {

@@ -50,6 +50,10 @@ class Executable {
   // Inputs by name, in any order; all of them and no others. Results in output order. Errors name
   // the input, the expected and the given type. One caller at a time.
   Result<std::vector<NamedTensor>> run(const std::vector<NamedTensor>& inputs);
+  // The same into `outputs`: where these are tensors that an earlier call of this executable wrote
+  // and nobody else holds, their memory is written again. On the CPU a call of known sizes then
+  // allocates nothing.
+  Status run(const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>* outputs);
   // The same with the time of every step; steps are synchronised one by one.
   Result<std::vector<NamedTensor>> profile(const std::vector<NamedTensor>& inputs,
                                            std::vector<StepTime>* times);

@@ -65,7 +65,7 @@ class NativeProgram {
 
   // For kernels with `leading`: the same work in parts. The result's leading axes, `units` in all,
   // are shared out; run equals prepare, then runPart over [0, units) in any cut and order, several
-  // parts at once on threads of their own (call.threads is then 1).
+  // parts at once on threads of their own.
   virtual Status prepare(const NativeCall&) { return Ok{}; }
   virtual void runPart(const NativeCall&, int64_t units, int64_t begin, int64_t end);
   // Units that are best taken together.

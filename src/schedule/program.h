@@ -38,7 +38,7 @@ struct Step {
   std::shared_ptr<NativeProgram> program;
   std::vector<StridedView> views;  // of the operands
   bool finished = false;
-  StridedView result;              // where in the written buffer the result lies
+  StridedView result;  // where in the written buffer the result lies
   // Dims, from the left of the result, along which parts of the step can run apart; empty: it runs
   // as a whole.
   std::vector<Dim> leading;

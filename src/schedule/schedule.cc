@@ -227,8 +227,8 @@ class Scheduler {
     const ValueId under = finishes_[root.index];
     const uint32_t n = graph_.value(under).node.index;
     NativeQuery q{graph_, {n}, caps_, operandsOf(n)};
-    RLX_TRY(LoweredRegion after, lowerEpilogue(graph_, residency_, root, under,
-                                               natives_[n]->columns(q), caps_));
+    RLX_TRY(LoweredRegion after,
+            lowerEpilogue(graph_, residency_, root, under, natives_[n]->columns(q), caps_));
     if (!after.violations.empty()) {
       after.violations = {under};
       return after;

@@ -1,9 +1,14 @@
 // One executable of a BERT with symbolic batch and sequence against a compile per shape: the same
 // numbers, no recompilation. Without --model=FOLDER a small model with random weights is made.
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 
 #include "base/file.h"
@@ -11,6 +16,34 @@
 #include "ops/ref_tensor.h"
 #include "ops/tolerance.h"
 #include "runtime/executable.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};  // by operator new, in the whole program
+}  // namespace
+
+__attribute__((noinline)) void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const p = std::malloc(size ? size : 1)) return p;
+  std::abort();
+}
+__attribute__((noinline)) void* operator new(std::size_t size, std::align_val_t alignment) {
+  ++allocations;
+  const auto a = static_cast<std::size_t>(alignment);
+  if (void* const p = std::aligned_alloc(a, (size + a) / a * a)) return p;
+  std::abort();
+}
+__attribute__((noinline)) void operator delete(void* p) noexcept {
+  std::free(p);
+}
+__attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+__attribute__((noinline)) void operator delete(void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+__attribute__((noinline)) void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
 
 namespace rlx {
 namespace {
@@ -152,6 +185,56 @@ TEST(SymbolicBert, EveryThreadCountGivesTheSameBits) {
         EXPECT_TRUE((*got)[o].tensor == want[k][o].tensor) << threads << " threads, shape " << k;
     }
   }
+}
+
+int64_t pageFaults() {
+  rusage r{};
+  getrusage(RUSAGE_SELF, &r);
+  return r.ru_minflt + r.ru_majflt;
+}
+
+// Allocations, bytes of the heap and page faults of ten calls whose sizes are known.
+TEST(SymbolicBert, AKnownCallAllocatesNothing) {
+  if (device != "cpu") GTEST_SKIP() << "drivers allocate as they like";
+  auto model = loadModel(folder);
+  ASSERT_TRUE(model) << model.error().text();
+  auto exe = compile(*model, CompileOptions{});
+  ASSERT_TRUE(exe) << exe.error().text();
+  for (const auto& [batch, seq] : {std::pair{1, 9}, {1, 128}, {4, 100}}) {
+    const std::vector<NamedTensor> in = inputs(batch, seq);
+    std::vector<NamedTensor> out;
+    for (int k = 0; k < 3; ++k) ASSERT_TRUE(exe->run(in, &out));
+    int64_t leastFaults = INT64_MAX;  // the system may move pages of its own accord
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      const int64_t before = allocations, faults = pageFaults();
+      const auto heap = mallinfo2().uordblks;
+      for (int k = 0; k < 10; ++k)
+        if (!exe->run(in, &out)) FAIL();
+      EXPECT_EQ(allocations - before, 0) << batch << " x " << seq;
+      EXPECT_EQ(mallinfo2().uordblks, heap) << batch << " x " << seq;
+      leastFaults = std::min(leastFaults, pageFaults() - faults);
+    }
+    EXPECT_EQ(leastFaults, 0) << batch << " x " << seq;
+  }
+}
+
+// What a caller still holds is not written again.
+TEST(SymbolicBert, HeldResultsStay) {
+  auto model = loadModel(folder);
+  ASSERT_TRUE(model) << model.error().text();
+  CompileOptions options;
+  options.device = device;
+  auto exe = compile(*model, options);
+  ASSERT_TRUE(exe) << exe.error().text();
+  std::vector<NamedTensor> out;
+  ASSERT_TRUE(exe->run(inputs(1, 9), &out));
+  const std::vector<NamedTensor> held = out;
+  const Tensor copy =
+      Tensor::copy(held[0].tensor.dtype, held[0].tensor.shape, held[0].tensor.bytes);
+  ASSERT_TRUE(exe->run(inputs(1, 9), &out));
+  ASSERT_TRUE(exe->run(inputs(2, 9), &out));
+  EXPECT_TRUE(held[0].tensor == copy);
+  EXPECT_NE(held[0].tensor.bytes.data(), out[0].tensor.bytes.data());
 }
 
 }  // namespace

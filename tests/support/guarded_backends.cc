@@ -25,11 +25,14 @@ std::string violation;
 
 class GuardedDevice final : public Device {
  public:
-  explicit GuardedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
+  explicit GuardedDevice(std::unique_ptr<Device> inner)
+      : inner_(std::move(inner)), caps_(inner_->caps()) {
+    caps_.hostMemory = false;  // inputs and results get guards too
+  }
   ~GuardedDevice() override {
     for (const auto& [id, bytes] : buffers_) checkGuards(id, bytes);
   }
-  const Caps& caps() const override { return inner_->caps(); }
+  const Caps& caps() const override { return caps_; }
   std::string description() const override { return inner_->description(); }
   Result<BufferId> allocate(int64_t bytes) override {
     RLX_TRY(const BufferId id, inner_->allocate(bytes + 2 * kGuard));
@@ -100,6 +103,7 @@ class GuardedDevice final : public Device {
   }
 
   std::unique_ptr<Device> inner_;
+  Caps caps_;
   std::unordered_map<BufferId, int64_t> buffers_;
 };
 

@@ -128,6 +128,7 @@ Caps capsFor(int threads, int vectorBits) {
   c.maxGrid = {INT64_MAX, INT64_MAX, INT64_MAX};
   c.maxBindings = 1024;
   c.unifiedMemory = true;
+  c.hostMemory = true;
   c.parts = true;
   c.vectorBits = vectorBits;
   c.threads = threads;

@@ -34,6 +34,7 @@ class ConvProgram final : public NativeProgram {
  public:
   ConvProgram(const NativeQuery& q, const GemmKernels* kernels)
       : kernels_(kernels), attrs_(q.get().attrs.as<ConvAttrs>()) {
+    columns_ = columnsOf(q.operands[1].shape.size());
     constant_ = true;
     for (std::size_t k = 1; k < q.operands.size(); ++k)
       constant_ = constant_ && q.graph.definition(q.operands[k].base).op == OpKind::Constant;
@@ -88,9 +89,10 @@ class ConvProgram final : public NativeProgram {
     p.x = reinterpret_cast<const float*>(x.data);
     p.w = reinterpret_cast<const float*>(w.data);
     p.y = reinterpret_cast<float*>(y.data);
-    p.batch = x.shape[0], p.groups = attrs_.groups, p.m = w.shape[0] / attrs_.groups, p.channels = w.shape[1];
+    p.batch = x.shape[0], p.groups = attrs_.groups, p.m = w.shape[0] / attrs_.groups,
+    p.channels = w.shape[1];
     p.xBatch = x.strides[0], p.xChannel = x.strides[1];
-    p.wRow = w.strides[0], p.wColumn = merged(w, columnsOf(w.shape.size())).stride;
+    p.wRow = w.strides[0], p.wColumn = merged(w, columns_).stride;
     const std::size_t spatial = x.shape.size() - 2;
     for (std::size_t d = 0; d < spatial; ++d) {
       const std::size_t a = kConvAxes - spatial + d;
@@ -207,6 +209,7 @@ class ConvProgram final : public NativeProgram {
 
   const GemmKernels* kernels_;
   ConvAttrs attrs_;
+  std::vector<int64_t> columns_;
   bool constant_ = false;  // weights and bias: packed once
   PackedFloats packed_;
 };

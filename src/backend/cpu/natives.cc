@@ -1,5 +1,6 @@
 // Native kernels of the CPU: f32 dot_general on generated micro-kernels, the weight packed once.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -50,7 +51,9 @@ namespace {
 // The axes of a dot seen as [batch..., m, k] x [batch..., k, n].
 struct DotAxes {
   std::vector<int64_t> lhsFree, rhsFree;
+  std::vector<int64_t> resultRows;  // where lhsFree went
 };
+constexpr std::size_t kBatchAxes = 8;
 
 // Packs columns [first, first + width) of a [k, n] matrix into panels of `nr` columns.
 void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width,
@@ -83,6 +86,9 @@ class DotProgram final : public NativeProgram {
     d->axes_.lhsFree =
         freeAxes(q.operands[0].shape.size(), d->attrs_.lhsBatch, d->attrs_.lhsContract);
     d->axes_.rhsFree = freeAxes(rhs.shape.size(), d->attrs_.rhsBatch, d->attrs_.rhsContract);
+    d->axes_.resultRows.resize(d->axes_.lhsFree.size());
+    std::iota(d->axes_.resultRows.begin(), d->axes_.resultRows.end(),
+              static_cast<int64_t>(d->attrs_.lhsBatch.size()));
     d->constant_ =
         q.graph.definition(rhs.base).op == OpKind::Constant && d->attrs_.rhsBatch.empty();
     return std::unique_ptr<NativeProgram>(std::move(d));
@@ -149,7 +155,8 @@ class DotProgram final : public NativeProgram {
     int64_t row = 0;  // of the whole result where C starts
     int64_t batch = 1, nr = 0, panels = 0;
     int vectors = 1;
-    std::vector<int64_t> batchExtents, aBatch, bBatch, cBatch;
+    std::size_t batchAxes = 0;
+    std::array<int64_t, kBatchAxes> batchExtents{}, aBatch{}, bBatch{}, cBatch{};
   };
   static constexpr int64_t kBlockRows = 128;  // rows of A that stay in the second cache
   static constexpr int64_t kGrainRows = 32;   // rows for which reading B pays
@@ -165,18 +172,16 @@ class DotProgram final : public NativeProgram {
     p.a = reinterpret_cast<const float*>(a.data);
     p.b = reinterpret_cast<const float*>(b.data);
     p.epilogue = call.epilogue;
-    for (const int64_t k : attrs_.lhsBatch) {
-      const auto ka = static_cast<std::size_t>(k);
-      p.batchExtents.push_back(a.shape[ka]);
-      p.aBatch.push_back(a.strides[ka]);
+    p.batchAxes = attrs_.lhsBatch.size();
+    for (std::size_t k = 0; k < p.batchAxes; ++k) {
+      const auto ka = static_cast<std::size_t>(attrs_.lhsBatch[k]);
+      p.batchExtents[k] = a.shape[ka];
+      p.aBatch[k] = a.strides[ka];
+      p.bBatch[k] = b.strides[static_cast<std::size_t>(attrs_.rhsBatch[k])];
+      p.cBatch[k] = call.result.strides[k];
       p.batch *= a.shape[ka];
-      p.cBatch.push_back(call.result.strides[p.cBatch.size()]);
     }
-    std::vector<int64_t> rows(axes_.lhsFree.size());
-    std::iota(rows.begin(), rows.end(), static_cast<int64_t>(attrs_.lhsBatch.size()));
-    p.cRow = merged(call.result, rows).stride;
-    for (const int64_t k : attrs_.rhsBatch)
-      p.bBatch.push_back(b.strides[static_cast<std::size_t>(k)]);
+    p.cRow = merged(call.result, axes_.resultRows).stride;
     p.vectors = vectorsFor(p.n.extent, kernels_->lanes());
     p.nr = int64_t{p.vectors} * kernels_->lanes();
     p.panels = (p.n.extent + p.nr - 1) / p.nr;
@@ -201,9 +206,10 @@ class DotProgram final : public NativeProgram {
     return one;
   }
 
-  static int64_t batchOffset(const Problem& p, int64_t i, const std::vector<int64_t>& strides) {
+  static int64_t batchOffset(const Problem& p, int64_t i,
+                             const std::array<int64_t, kBatchAxes>& strides) {
     int64_t o = 0;
-    for (std::size_t k = p.batchExtents.size(); k-- > 0;) {
+    for (std::size_t k = p.batchAxes; k-- > 0;) {
       o += i % p.batchExtents[k] * strides[k];
       i /= p.batchExtents[k];
     }
@@ -301,6 +307,8 @@ Status acceptsDot(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<DotAttrs>();
   RLX_OK(acceptsF32(q));
   const StridedView &l = q.operands[0], &r = q.operands[1];
+  if (a.lhsBatch.size() > kBatchAxes)
+    return Error(Errc::Unsupported, "more than " + std::to_string(kBatchAxes) + " batch axes");
   if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
     return Error(Errc::Unsupported, "the free axes of the left are not one stride");
   if (!mergeable(r, freeAxes(r.shape.size(), a.rhsBatch, a.rhsContract)))
@@ -348,8 +356,7 @@ std::size_t columnsOfConv(const NativeQuery& q) {
 }
 
 constinit const NativeKernel kNatives[] = {
-    {OpKind::Conv, "conv f32", &acceptsConv, &makeConv, false, nullptr, nullptr,
-     &columnsOfConv},
+    {OpKind::Conv, "conv f32", &acceptsConv, &makeConv, false, nullptr, nullptr, &columnsOfConv},
     {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
      &dotWrites, &columnsOfDot},
 };
