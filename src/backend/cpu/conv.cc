@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/depthwise.h"
 #include "backend/cpu/gemm_kernel.h"
 #include "backend/cpu/packed.h"
+#include "backend/cpu/vector_code.h"
+#include "backend/cpu/winograd.h"
 #include "base/threads.h"
 #include "ops/attrs.h"
 
@@ -33,19 +35,24 @@ struct Run {
 class ConvProgram final : public NativeProgram {
  public:
   ConvProgram(const NativeQuery& q, const GemmKernels* kernels)
-      : kernels_(kernels), attrs_(q.get().attrs.as<ConvAttrs>()) {
+      : kernels_(kernels), attrs_(q.get().attrs.as<ConvAttrs>()), winograd_(kernels) {
     columns_ = columnsOf(q.operands[1].shape.size());
     constant_ = true;
     for (std::size_t k = 1; k < q.operands.size(); ++k)
       constant_ = constant_ && q.graph.definition(q.operands[k].base).op == OpKind::Constant;
   }
 
-  int64_t memory() const override { return static_cast<int64_t>(packed_.size() * sizeof(float)); }
+  int64_t memory() const override {
+    return static_cast<int64_t>(packed_.size() * sizeof(float)) + depthwise_.memory() +
+           winograd_.memory();
+  }
 
   Status run(const NativeCall& call) override {
     const ConvProblem p = problem(call);
     const int64_t pixels = p.out[0] * p.out[1] * p.out[2];
     if (p.batch == 0 || p.m == 0 || pixels == 0) return Ok{};
+    if (depthwiseTakes(p)) return depthwise_.run(p, call.threads, call.epilogue);
+    if (constant_ && Winograd::wins(p)) return winograd_.run(p, call.threads, call.epilogue);
     if (!constant_ || packed_.empty()) {
       if (packed_.empty()) RLX_OK(packed_.allocate(packedSize(p)));
       packWeights(p, call.threads);
@@ -131,11 +138,10 @@ class ConvProgram final : public NativeProgram {
     });
   }
 
-  // Where tap `at` of the window finds pixels [first, first + width).
-  static int64_t findRuns(const ConvProblem& p, const ConvAxes& at, int64_t first, int64_t width,
-                          Run* runs) {
-    int64_t count = 0, d = first / (p.out[1] * p.out[2]), h = first / p.out[2] % p.out[1],
-            w = first % p.out[2];
+  // Where tap `at` of the window finds `width` pixels from the one at `first` on.
+  static int64_t findRuns(const ConvProblem& p, const ConvAxes& at, const ConvAxes& first,
+                          int64_t width, Run* runs) {
+    int64_t count = 0, d = first[0], h = first[1], w = first[2];
     for (int64_t to = 0; to < width;) {
       const int64_t length = std::min(p.out[2] - w, width - to);
       const int64_t zd = d * p.step[0] - p.pad[0] + at[0] * p.dilation[0];
@@ -147,8 +153,10 @@ class ConvProgram final : public NativeProgram {
         // Pixels before, inside and behind the input's row.
         const int64_t s = p.step[2];
         const int64_t lo = zw < 0 ? std::min(length, (-zw + s - 1) / s) : 0;
-        const int64_t last = p.in[2] - 1 - zw;  // the largest distance from zw inside
-        const int64_t hi = last < 0 ? lo : std::clamp(last / s + 1, lo, length);
+        const int64_t last = p.in[2] - 1 - zw;                // the largest distance from zw inside
+        const int64_t hi = last >= (length - 1) * s ? length  // the usual case, without a division
+                           : last < 0               ? lo
+                                                    : std::clamp(last / s + 1, lo, length);
         if (lo > 0) runs[count++] = {to, lo, -1};
         if (hi > lo)
           runs[count++] = {to + lo, hi - lo,
@@ -162,6 +170,11 @@ class ConvProgram final : public NativeProgram {
     return count;
   }
 
+  static void zeroRows(float* to, int64_t toRow, int64_t count, int64_t rows) {
+    if (count == 0) return;
+    for (int64_t r = 0; r < rows; ++r) std::fill_n(to + r * toRow, count, 0.0f);
+  }
+
   // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
   static void gather(const ConvProblem& p, int64_t n, int64_t group, int64_t first, int64_t width,
                      int64_t nr, float* to) {
@@ -169,25 +182,21 @@ class ConvProgram final : public NativeProgram {
     Run runs[3 * kMostPixels];
     const int64_t taps = p.taps(), distance = p.step[2] * p.xStride[2];
     const float* x = p.x + n * p.xBatch + group * p.channels * p.xChannel;
+    const int64_t line = first / p.out[2];
+    const ConvAxes start{line / p.out[1], line % p.out[1], first % p.out[2]};
     int64_t tap = 0;
     for (int64_t a = 0; a < p.window[0]; ++a)
       for (int64_t b = 0; b < p.window[1]; ++b)
         for (int64_t c = 0; c < p.window[2]; ++c, ++tap) {
-          const int64_t count = findRuns(p, {a, b, c}, first, width, runs);
-          for (int64_t channel = 0; channel < p.channels; ++channel) {
-            const float* from = x + channel * p.xChannel;
-            float* row = to + (channel * taps + tap) * nr;
-            for (const Run* r = runs; r < runs + count; ++r) {
-              if (r->from < 0)
-                for (int64_t i = 0; i < r->count; ++i) row[r->to + i] = 0;
-              else if (distance == 1)
-                std::memcpy(row + r->to, from + r->from, static_cast<std::size_t>(r->count) * 4);
-              else
-                for (int64_t i = 0; i < r->count; ++i)
-                  row[r->to + i] = from[r->from + i * distance];
-            }
-            for (int64_t i = width; i < nr; ++i) row[i] = 0;
-          }
+          const int64_t count = findRuns(p, {a, b, c}, start, width, runs);
+          float* const row = to + tap * nr;
+          for (const Run* r = runs; r < runs + count; ++r)
+            if (r->from < 0)
+              zeroRows(row + r->to, taps * nr, r->count, p.channels);
+            else
+              copyRows(x + r->from, p.xChannel, distance, row + r->to, taps * nr, r->count,
+                       p.channels);
+          zeroRows(row + width, taps * nr, nr - width, p.channels);
         }
     if (p.bias) std::fill_n(to + (p.k - 1) * nr, nr, 1.0f);
   }
@@ -212,6 +221,8 @@ class ConvProgram final : public NativeProgram {
   std::vector<int64_t> columns_;
   bool constant_ = false;  // weights and bias: packed once
   PackedFloats packed_;
+  Depthwise depthwise_;
+  Winograd winograd_;
 };
 
 }  // namespace
@@ -221,7 +232,7 @@ Status acceptsConv(const NativeQuery& q) {
   RLX_OK(acceptsF32(q));
   const StridedView& w = q.operands[1];
   constexpr int64_t kLeastChannels = 4;  // below, gathering costs more than it saves
-  if (w.shape[0].value() / a.groups < kLeastChannels)
+  if (w.shape[0].value() / a.groups < kLeastChannels && !depthwiseTakes(q))
     return Error(Errc::Unsupported, "fewer than 4 output channels in a group");
   if (!w.shape[1].isConst()) return Error(Errc::Unsupported, "a symbolic number of input channels");
   if (!mergeable(w, columnsOf(w.shape.size())))

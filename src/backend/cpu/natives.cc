@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_kernel.h"
 #include "backend/cpu/packed.h"
+#include "backend/cpu/pool.h"
 #include "base/threads.h"
 #include "ops/attrs.h"
 #include "schedule/native.h"
@@ -357,6 +358,7 @@ std::size_t columnsOfConv(const NativeQuery& q) {
 
 constinit const NativeKernel kNatives[] = {
     {OpKind::Conv, "conv f32", &acceptsConv, &makeConv, false, nullptr, nullptr, &columnsOfConv},
+    {OpKind::Pool, "pool f32", &acceptsPool, &makePool, false, nullptr, nullptr, &columnsOfPool},
     {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
      &dotWrites, &columnsOfDot},
 };
