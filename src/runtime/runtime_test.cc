@@ -326,5 +326,83 @@ TEST(Executable, RunAllGivesEveryResidentValue) {
   for (const auto& [v, t] : *all) EXPECT_EQ(t.dtype, exe->program().graph.type(v).dtype);
 }
 
+// What follows a native kernel element by element becomes part of its step, and gives what the
+// interpreter gives.
+TEST(Epilogue, OfNativeKernels) {
+  if (!cpu() || cpu()->probe().status == DeviceStatus::Unavailable) GTEST_SKIP() << "no cpu";
+  struct Case {
+    const char* body;
+    bool finished;
+  };
+  const Case cases[] = {
+      // A bias along the columns, and a value that is used twice.
+      {R"(
+  %0:f32[n,40] = input() {name="x" dtype=f32 shape=[n,40]}
+  %1:f32[40,50] = input() {name="w" dtype=f32 shape=[40,50]}
+  %2:f32[50] = input() {name="b" dtype=f32 shape=[50]}
+  %3:f32[n,50] = dot_general(%0, %1) {lhsBatch=[] rhsBatch=[] lhsContract=[1] rhsContract=[0]}
+  %4:f32[n,50] = broadcast(%2) {shape=[n,50]}
+  %5:f32[n,50] = add(%3, %4)
+  %6:f32[n,50] = tanh(%5)
+  %7:f32[n,50] = mul(%5, %6)
+  output "y" = %7
+)",
+       true},
+      // A residual, a value of each channel, and one of all pixels.
+      {R"(
+  %0:f32[n,6,9,7] = input() {name="x" dtype=f32 shape=[n,6,9,7]}
+  %1:f32[8,6,3,3] = input() {name="w" dtype=f32 shape=[8,6,3,3]}
+  %2:f32[8,1,1] = input() {name="b" dtype=f32 shape=[8,1,1]}
+  %3:f32[n,8,9,7] = input() {name="r" dtype=f32 shape=[n,8,9,7]}
+  %4:f32[n,8,9,7] = conv(%0, %1) {strides=[1,1] dilations=[1,1] padLow=[1,1] padHigh=[1,1] groups=1}
+  %5:f32[n,8,9,7] = broadcast(%2) {shape=[n,8,9,7]}
+  %6:f32[n,8,9,7] = add(%4, %5)
+  %7:f32[n,8,9,7] = add(%6, %3)
+  %8:f32[n,8,9,7] = abs(%7)
+  output "y" = %8
+)",
+       true},
+      // A value of each column alone cannot be seen along rows and columns in one.
+      {R"(
+  %0:f32[n,6,9,7] = input() {name="x" dtype=f32 shape=[n,6,9,7]}
+  %1:f32[8,6,3,3] = input() {name="w" dtype=f32 shape=[8,6,3,3]}
+  %2:f32[7] = input() {name="b" dtype=f32 shape=[7]}
+  %3:f32[n,8,9,7] = conv(%0, %1) {strides=[1,1] dilations=[1,1] padLow=[1,1] padHigh=[1,1] groups=1}
+  %4:f32[n,8,9,7] = broadcast(%2) {shape=[n,8,9,7]}
+  %5:f32[n,8,9,7] = add(%3, %4)
+  output "y" = %5
+)",
+       false},
+  };
+  for (const Case& c : cases) {
+    const Graph g = parsed(c.body);
+    CompileOptions reference;
+    reference.device = "reference";
+    auto exe = compile(g, CompileOptions{}), want = compile(g, reference);
+    ASSERT_TRUE(exe && want) << (exe ? want.error().text() : exe.error().text());
+    bool finished = false;
+    for (const Step& s : exe->program().steps) finished = finished || s.finished;
+    EXPECT_EQ(finished, c.finished) << print(exe->program());
+    for (const int64_t n : {1, 3}) {
+      std::vector<NamedTensor> in;
+      for (const Port& p : g.inputs) {
+        std::vector<int64_t> shape;
+        for (const Dim& d : g.type(p.value).shape) shape.push_back(d.isConst() ? d.value() : n);
+        int64_t count = 1;
+        for (const int64_t e : shape) count *= e;
+        std::vector<float> x(static_cast<std::size_t>(count));
+        for (std::size_t k = 0; k < x.size(); ++k)
+          x[k] = static_cast<float>(static_cast<int>(k * 37 % 19) - 9) / 16;
+        in.push_back({p.name, floats(shape, x)});
+      }
+      auto a = exe->run(in), b = want->run(in);
+      ASSERT_TRUE(a && b) << (a ? b.error().text() : a.error().text());
+      const std::vector<float> x = values((*a)[0].tensor), y = values((*b)[0].tensor);
+      ASSERT_EQ(x.size(), y.size());
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-4) << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rlx
