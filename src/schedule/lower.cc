@@ -21,6 +21,8 @@ using kir::StmtKind;
 constexpr int64_t kMaxGrid = 65535;
 constexpr int64_t kFlatChunk = 4096;  // elements of one group of a flat CPU loop
 constexpr int kTile = 4;              // results along a fold's tile axis
+// Of a block whose reads lie across its writes: so many cache lines are read, each to its end.
+constexpr int64_t kAcross = 8, kAlong = 16;
 
 // A block under construction. Values computed in it are remembered and found from inner frames.
 struct Frame {
@@ -234,6 +236,8 @@ class Region {
   void lowerRows(std::size_t inner);
   void lowerFlat();
   void lowerLanes();
+  std::optional<std::size_t> axisAcross() const;
+  void lowerBlocks(std::size_t across);
   void lowerScan();
   void lowerPanel(std::size_t columns);
   bool columnsAsOne(std::size_t columns) const;
@@ -845,6 +849,77 @@ void Region::lowerLanes() {
   closeLoop(std::move(l));
 }
 
+// How an index grows with a variable.
+enum class Growth : uint8_t { None, ByOne, Other };
+
+Growth growth(const Expr& x, uint32_t var, const std::vector<std::pair<Expr, Expr>>& lets) {
+  if (!x) return Growth::None;
+  if (x->kind == ExprKind::Var) {
+    if (x->id == var) return Growth::ByOne;
+    for (const auto& [value, name] : lets)
+      if (name->id == x->id) return growth(value, var, lets);
+    return Growth::None;
+  }
+  const bool sum = x->kind == ExprKind::Apply && x->op == ScalarOp::Add;
+  Growth all = Growth::None;
+  for (const Expr& a : x->args) {
+    const Growth g = growth(a, var, lets);
+    if (g == Growth::None) continue;
+    all = sum && all == Growth::None ? g : Growth::Other;
+  }
+  return all;
+}
+
+// The axis along which some operand lies side by side in memory while the last axis strides over
+// it, as under a transpose.
+std::optional<std::size_t> Region::axisAcross() const {
+  const Shape& shape = graph_.type(root_).shape;
+  if (caps_.groups || opDef(graph_.definition(root_).op).fold || shape.size() < 2)
+    return std::nullopt;
+  Region probe(graph_, residency_, root_, caps_);
+  Index at;
+  for (std::size_t k = 0; k < shape.size(); ++k)
+    at.push_back(shape[k].is(1) ? kir::index(0) : probe.var(probe.newVar("a", DType::I32, 0)));
+  if (shape.back().is(1)) return std::nullopt;
+  (void)probe.value(root_, at);
+  const auto& lets = probe.frames_[0].lets;
+  for (const auto& [buffer, where] : probe.loads_) {
+    if (growth(where, at.back()->id, lets) != Growth::Other) continue;
+    for (std::size_t k = shape.size() - 1; k-- > 0;)
+      if (!shape[k].is(1) && growth(where, at[k]->id, lets) == Growth::ByOne) return k;
+  }
+  return std::nullopt;
+}
+
+// One group per kAlong results along the axis `across`: kAcross lanes of the last axis at a time,
+// so that each line that is read serves all of them.
+void Region::lowerBlocks(std::size_t across) {
+  const Shape& shape = graph_.type(root_).shape;
+  std::vector<Dim> outer(shape.begin(), shape.end() - 1);
+  outer[across] = ceilDiv(shape[across], Dim(kAlong));
+  Index at = unravel(linearGroup(elements(outer)), outer);
+  const Expr lo = let(ops::mul(at[across], kir::index(kAlong)));
+  const Expr hi =
+      let(Expr::apply(ScalarOp::Min, ops::add(lo, kir::index(kAlong)), dim(shape[across]), {}));
+  const Dim whole = floorDiv(shape.back(), Dim(kAcross)) * Dim(kAcross);
+  at.push_back(kir::index(0));
+  auto lines = [&](const Expr& first, const Expr& from, const Expr& to) {
+    Loop line = openLoop(lo, hi, LoopKind::Serial);
+    at[across] = line.index;
+    Loop lane = openLoop(from, to, LoopKind::Vector);
+    at.back() = first ? let(ops::add(first, lane.index)) : lane.index;
+    store(at, value(root_, at));
+    closeLoop(std::move(lane));
+    closeLoop(std::move(line));
+  };
+  if (!whole.is(0)) {
+    Loop block = openLoop(kir::index(0), dim(whole), LoopKind::Serial, kAcross);
+    lines(block.index, kir::index(0), kir::index(kAcross));
+    closeLoop(std::move(block));
+  }
+  if (!(whole == shape.back())) lines({}, dim(whole), dim(shape.back()));
+}
+
 // Serial along one axis, lanes over the others.
 void Region::lowerScan() {
   const Node& root = graph_.definition(root_);
@@ -982,6 +1057,8 @@ Result<LoweredRegion> Region::lower(ValueId under, std::size_t columns) {
     lowerRows(inner);
   else if (!def.fold && flatRegion())
     lowerFlat();
+  else if (const auto across = axisAcross())
+    lowerBlocks(*across);
   else
     lowerLanes();
 

@@ -17,7 +17,7 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr int64_t kFinishTiles = 16;  // results that are still in the first cache for the epilogue
+constexpr int64_t kFinishFloats = 6144;  // still in the first cache for the epilogue
 
 // The axes of a weight that lie in one row of the packed weights.
 std::vector<int64_t> columnsOf(std::size_t rank) {
@@ -43,8 +43,8 @@ class ConvProgram final : public NativeProgram {
   }
 
   int64_t memory() const override {
-    return static_cast<int64_t>(packed_.size() * sizeof(float)) + depthwise_.memory() +
-           winograd_.memory();
+    return static_cast<int64_t>((packed_.size() + shared_.size()) * sizeof(float)) +
+           depthwise_.memory() + winograd_.memory();
   }
 
   Status run(const NativeCall& call) override {
@@ -57,38 +57,107 @@ class ConvProgram final : public NativeProgram {
       if (packed_.empty()) RLX_OK(packed_.allocate(packedSize(p)));
       packWeights(p, call.threads);
     }
-    const int vectors = vectorsFor(pixels, kernels_->lanes());
-    const int64_t nr = int64_t{vectors} * kernels_->lanes(), panels = (pixels + nr - 1) / nr;
-    // Too few panels for the threads: the output channels are split as well.
-    const int64_t tiles = (p.m + mr() - 1) / mr(), wide = p.batch * attrs_.groups * panels;
-    const int64_t splits =
-        std::clamp<int64_t>((2 * call.threads + wide - 1) / wide, 1, call.threads > 1 ? tiles : 1);
-    ThreadPool::parallelFor(call.threads, wide * splits, [&](int64_t begin, int64_t end) {
-      thread_local std::vector<float> panel;  // kept from call to call
-      if (const auto size = static_cast<std::size_t>(p.k * nr); panel.size() < size)
-        panel.resize(size);
+    const Panels panels(pixels, kernels_->lanes());
+    const int64_t planes = p.batch * attrs_.groups;
+    const int64_t together = std::clamp<int64_t>(
+        kBlockFloats / (p.k * kMaxVectors * kernels_->lanes()), 1, kBlockPanels);
+    int64_t blocks = (panels.count + together - 1) / together;
+    if (planes * blocks < 2 * call.threads && call.threads > 1) {
+      for (int64_t plane = 0; plane < planes; ++plane) runTogether(p, plane, panels, call);
+      return Ok{};
+    }
+    if (planes == 1)
+      blocks = std::min(panels.count, (blocks + call.threads - 1) / call.threads * call.threads);
+    ThreadPool::parallelFor(call.threads, planes * blocks, [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> scratch;  // kept from call to call
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t split = t % splits, j = t / splits % panels;
-        const int64_t group = t / splits / panels % attrs_.groups;
-        const int64_t n = t / splits / panels / attrs_.groups;
-        const int64_t width = std::min(nr, pixels - j * nr);
-        gather(p, n, group, j * nr, width, nr, panel.data());
-        const int64_t last = tiles * (split + 1) / splits;
-        for (int64_t i = tiles * split / splits; i < last;) {
-          const int64_t from = i, to = std::min(last, i + kFinishTiles);
-          for (; i < to; ++i) tile(p, n, group, i, j * nr, width, vectors, pixels, panel.data());
-          if (!call.epilogue) continue;
-          const int64_t row = (n * attrs_.groups + group) * p.m;
-          call.epilogue->apply(row + from * mr(), row + std::min(p.m, to * mr()), j * nr,
-                               j * nr + width);
-        }
+        const int64_t from = panels.count * (t % blocks) / blocks;
+        const int64_t to = panels.count * (t % blocks + 1) / blocks;
+        if (const auto size =
+                static_cast<std::size_t>(p.k * (panels.first(to) - panels.first(from)));
+            scratch.size() < size)
+          scratch.resize(size);
+        for (int64_t j = from; j < to; ++j)
+          gather(p, t / blocks, panels, j, panels.at(scratch.data(), from, j, p.k));
+        multiply(p, t / blocks, panels, from, to, 0, tiles(p), scratch.data(), call.epilogue);
       }
     });
     return Ok{};
   }
 
  private:
+  static constexpr int64_t kBlockFloats =
+      64 * 1024;  // of a block's panels: stay in the second cache
+  static constexpr int64_t kBlockPanels = 6;
+
+  // The pixels of a plane in panels as even as can be.
+  struct Panels {
+    int64_t pixels, lanes, vectors, count;
+    Panels(int64_t n, int64_t l)
+        : pixels(n),
+          lanes(l),
+          vectors((n + l - 1) / l),
+          count((vectors + kMaxVectors - 1) / kMaxVectors) {}
+    int64_t first(int64_t j) const { return vectors * j / count * lanes; }
+    int64_t nr(int64_t j) const { return first(j + 1) - first(j); }
+    int64_t width(int64_t j) const { return std::min(pixels - first(j), nr(j)); }
+    // Panel j of those that lie at `data`, panel `from` first.
+    template <class T>
+    T* at(T* data, int64_t from, int64_t j, int64_t k) const {
+      return data + (first(j) - first(from)) * k;
+    }
+  };
+
   int64_t mr() const { return kernels_->rows(kMaxVectors); }
+  // Blocks of output channels.
+  int64_t tiles(const ConvProblem& p) const { return (p.m + mr() - 1) / mr(); }
+
+  // Few panels: all threads gather them, then share out the output channels, so that each weight
+  // is read once.
+  void runTogether(const ConvProblem& p, int64_t plane, const Panels& panels,
+                   const NativeCall& call) {
+    if (const auto size = static_cast<std::size_t>(p.k * panels.first(panels.count));
+        shared_.size() < size)
+      shared_.resize(size);
+    ThreadPool::parallelFor(call.threads, panels.count, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j)
+        gather(p, plane, panels, j, panels.at(shared_.data(), 0, j, p.k));
+    });
+    const int64_t count = tiles(p), parts = std::min<int64_t>(count, 4 * call.threads);
+    ThreadPool::parallelFor(call.threads, parts, [&](int64_t begin, int64_t end) {
+      multiply(p, plane, panels, 0, panels.count, count * begin / parts, count * end / parts,
+               shared_.data(), call.epilogue);
+    });
+  }
+
+  // Blocks [tile, last) of the output channels over panels [from, to).
+  void multiply(const ConvProblem& p, int64_t plane, const Panels& panels, int64_t from, int64_t to,
+                int64_t tile, int64_t last, const float* gathered,
+                const NativeEpilogue* epilogue) const {
+    const int64_t begin = panels.first(from), end = std::min(panels.pixels, panels.first(to));
+    const int64_t together = std::max<int64_t>(1, kFinishFloats / (mr() * (end - begin)));
+    const int64_t count = tiles(p);
+    while (tile < last) {
+      const int64_t first = tile, stop = std::min(last, tile + together);
+      for (; tile < stop; ++tile) {
+        GemmArgs args{};
+        args.a = packed_.data() + (plane % attrs_.groups * count + tile) * mr() * p.k;
+        args.rowBytes = 4, args.colBytes = mr() * 4;
+        args.k = p.k;
+        args.cRowBytes = panels.pixels * 4;
+        float* const c = p.y + (plane * p.m + tile * mr()) * panels.pixels;
+        const int rows = static_cast<int>(std::min(mr(), p.m - tile * mr()));
+        for (int64_t j = from; j < to; ++j) {
+          args.b = panels.at(gathered, from, j, p.k);
+          args.c = c + panels.first(j);
+          kernels_->run(args, rows, static_cast<int>(panels.nr(j) / panels.lanes), panels.width(j));
+        }
+      }
+      if (epilogue)
+        epilogue->apply(plane * p.m + first * mr(), plane * p.m + std::min(p.m, stop * mr()), begin,
+                        end);
+    }
+  }
 
   ConvProblem problem(const NativeCall& call) const {
     const NativeTensor &x = call.operands[0], &w = call.operands[1], &y = call.result;
@@ -121,7 +190,7 @@ class ConvProgram final : public NativeProgram {
     return static_cast<std::size_t>(attrs_.groups * ((p.m + mr() - 1) / mr()) * mr() * p.k);
   }
   void packWeights(const ConvProblem& p, int threads) {
-    const int64_t tiles = (p.m + mr() - 1) / mr();
+    const int64_t tiles = this->tiles(p);
     const int64_t columns = p.bias ? p.k - 1 : p.k;
     ThreadPool::parallelFor(threads, attrs_.groups * tiles, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -176,12 +245,13 @@ class ConvProgram final : public NativeProgram {
   }
 
   // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
-  static void gather(const ConvProblem& p, int64_t n, int64_t group, int64_t first, int64_t width,
-                     int64_t nr, float* to) {
+  static void gather(const ConvProblem& p, int64_t plane, const Panels& panels, int64_t j,
+                     float* to) {
+    const int64_t first = panels.first(j), width = panels.width(j), nr = panels.nr(j);
     constexpr int64_t kMostPixels = kMaxVectors * kMaxLanes;
     Run runs[3 * kMostPixels];
     const int64_t taps = p.taps(), distance = p.step[2] * p.xStride[2];
-    const float* x = p.x + n * p.xBatch + group * p.channels * p.xChannel;
+    const float* x = p.x + plane / p.groups * p.xBatch + plane % p.groups * p.channels * p.xChannel;
     const int64_t line = first / p.out[2];
     const ConvAxes start{line / p.out[1], line % p.out[1], first % p.out[2]};
     int64_t tap = 0;
@@ -201,26 +271,12 @@ class ConvProgram final : public NativeProgram {
     if (p.bias) std::fill_n(to + (p.k - 1) * nr, nr, 1.0f);
   }
 
-  // Block i of the output channels of a group over the pixels of a panel.
-  void tile(const ConvProblem& p, int64_t n, int64_t group, int64_t i, int64_t first, int64_t width,
-            int vectors, int64_t pixels, const float* panel) const {
-    const int64_t tiles = (p.m + mr() - 1) / mr();
-    const int rows = static_cast<int>(std::min(mr(), p.m - i * mr()));
-    GemmArgs args{};
-    args.a = packed_.data() + (group * tiles + i) * mr() * p.k;
-    args.rowBytes = 4, args.colBytes = mr() * 4;
-    args.b = panel;
-    args.k = p.k;
-    args.c = p.y + ((n * attrs_.groups + group) * p.m + i * mr()) * pixels + first;
-    args.cRowBytes = pixels * 4;
-    kernels_->run(args, rows, vectors, width);
-  }
-
   const GemmKernels* kernels_;
   ConvAttrs attrs_;
   std::vector<int64_t> columns_;
   bool constant_ = false;  // weights and bias: packed once
   PackedFloats packed_;
+  std::vector<float> shared_;  // panels of runTogether
   Depthwise depthwise_;
   Winograd winograd_;
 };
