@@ -17,6 +17,7 @@
 namespace rlx::cpu {
 namespace {
 
+constexpr int64_t kAheadBytes = 4096;  // weights are fetched a page ahead
 constexpr int64_t kFinishFloats = 6144;  // still in the first cache for the epilogue
 
 // The axes of a weight that lie in one row of the packed weights.
@@ -62,7 +63,10 @@ class ConvProgram final : public NativeProgram {
     const int64_t together = std::clamp<int64_t>(
         kBlockFloats / (p.k * kMaxVectors * kernels_->lanes()), 1, kBlockPanels);
     int64_t blocks = (panels.count + together - 1) / together;
-    if (planes * blocks < 2 * call.threads && call.threads > 1) {
+    const bool few = planes * blocks < 2 * call.threads ||
+                     (planes * blocks < kManyBlocks * call.threads &&
+                      p.k * panels.vectors * panels.lanes <= kSharedFloats);
+    if (few && call.threads > 1) {
       for (int64_t plane = 0; plane < planes; ++plane) runTogether(p, plane, panels, call);
       return Ok{};
     }
@@ -89,6 +93,8 @@ class ConvProgram final : public NativeProgram {
   static constexpr int64_t kBlockFloats =
       64 * 1024;  // of a block's panels: stay in the second cache
   static constexpr int64_t kBlockPanels = 6;
+  // Up to so many blocks for each thread, a plane of so many gathered values is better shared.
+  static constexpr int64_t kManyBlocks = 8, kSharedFloats = 256 * 1024;
 
   // The pixels of a plane in panels as even as can be.
   struct Panels {
@@ -144,6 +150,7 @@ class ConvProgram final : public NativeProgram {
         args.a = packed_.data() + (plane % attrs_.groups * count + tile) * mr() * p.k;
         args.rowBytes = 4, args.colBytes = mr() * 4;
         args.k = p.k;
+        args.aheadBytes = kAheadBytes;
         args.cRowBytes = panels.pixels * 4;
         float* const c = p.y + (plane * p.m + tile * mr()) * panels.pixels;
         const int rows = static_cast<int>(std::min(mr(), p.m - tile * mr()));

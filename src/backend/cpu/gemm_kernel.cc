@@ -10,6 +10,7 @@ namespace rlx::cpu {
 namespace {
 
 constexpr int kUnroll = 4;  // steps of k per loop iteration
+constexpr int kLine = 64, kAhead = 4096;  // B is fetched a page ahead, where hardware stops
 
 // Registers: accumulators 0 .. rows*vectors-1, then one per B vector, then the broadcast of A.
 class Generator : public Xbyak::CodeGenerator {
@@ -20,6 +21,7 @@ class Generator : public Xbyak::CodeGenerator {
     const auto b = [&](int j) { return vec(rows * vectors + j); };
     const auto a = vec(rows * vectors + vectors);
     const Xbyak::Reg64 args = rdi, pa = rax, row = rcx, col = rdx, pb = rsi, pc = r8, k = r9;
+    const Xbyak::Reg64 ahead = pc;  // until the end
     const Xbyak::Reg64 row3 = r10, pa3 = r11, pa6 = rdi;  // rows 3 and 6 have pointers of their own
     mov(pa, ptr[args + offsetof(GemmArgs, a)]);
     mov(row, ptr[args + offsetof(GemmArgs, rowBytes)]);
@@ -28,6 +30,8 @@ class Generator : public Xbyak::CodeGenerator {
     mov(pc, ptr[args + offsetof(GemmArgs, c)]);
     mov(k, ptr[args + offsetof(GemmArgs, k)]);
     push(qword[args + offsetof(GemmArgs, cRowBytes)]);
+    push(pc);
+    mov(ahead, ptr[args + offsetof(GemmArgs, aheadBytes)]);
     lea(row3, ptr[row + row * 2]);
     lea(pa3, ptr[pa + row3]);
     if (rows > 6) lea(pa6, ptr[pa3 + row3]);
@@ -53,7 +57,12 @@ class Generator : public Xbyak::CodeGenerator {
     jl(tail, T_NEAR);
     align(32);
     L(loop);
-    for (int u = 0; u < kUnroll; ++u) step(u);
+    for (int u = 0; u < kUnroll; ++u) {
+      for (int line = u; line * kLine < kUnroll * vectors * bytes; line += kUnroll)
+        prefetcht0(ptr[pb + line * kLine + kAhead]);
+      if (u % 2 == 0) prefetcht0(ptr[pa + ahead]);
+      step(u);
+    }
     add(pb, kUnroll * vectors * bytes);
     sub(k, kUnroll);
     jge(loop, T_NEAR);
@@ -66,6 +75,7 @@ class Generator : public Xbyak::CodeGenerator {
     dec(k);
     jnz(tailLoop, T_NEAR);
     L(done);
+    pop(pc);
     pop(row);
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < vectors; ++j) store(ptr[pc + j * bytes], acc(i, j));

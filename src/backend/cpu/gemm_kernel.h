@@ -19,6 +19,7 @@ struct GemmArgs {
   float* c;
   int64_t cRowBytes;
   int64_t k;
+  int64_t aheadBytes;  // from an element of A to what is fetched with it; 0: nothing
 };
 using GemmFn = void (*)(const GemmArgs*);
 
