@@ -253,6 +253,11 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
       m.add("3210", DType::F32, 1, [&](Builder&) {
         return Out{transpose(m.in(DType::F32, {2, 3, 4, 5}), {3, 2, 1, 0})};
       });
+      // Whole blocks and their rests.
+      for (const DType t : {DType::F32, DType::F64, DType::U8})
+        m.add("210", t, 1, [&](Builder&) {
+          return Out{transpose(m.in(t, {21, 3, 35}), {2, 1, 0})};
+        });
       break;
     case OpKind::Broadcast:
       for (const DType t : anyTypes(full))
