@@ -11,6 +11,7 @@
 #include "backend/cpu/gemm_kernel.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/pool.h"
+#include "backend/cpu/vector_code.h"
 #include "base/threads.h"
 #include "ops/attrs.h"
 #include "schedule/native.h"
@@ -68,6 +69,7 @@ void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, 
   }
   for (int64_t p = 0; p < k; ++p)
     for (int64_t j = width; j < nr; ++j) to[p * nr + j] = 0;
+  if (rowStride == 1) return transposeRows(b, colStride, to, nr, k, width);
   constexpr int64_t kBlock = 16;  // rows at a time, so that reads along k stay in cache lines
   for (int64_t p0 = 0; p0 < k; p0 += kBlock)
     for (int64_t j = 0; j < width; ++j)

@@ -13,6 +13,10 @@ inline constexpr int64_t kVectorSlack = 8;
 void copyRows(const float* from, int64_t fromRow, int64_t step, float* to, int64_t toRow,
               int64_t count, int64_t rows);
 
+// to[i * toRow + j] = from[j * fromRow + i] for i in [0, rows), j in [0, columns).
+void transposeRows(const float* from, int64_t fromRow, float* to, int64_t toRow, int64_t rows,
+                   int64_t columns);
+
 // Rows of a plane with zeros around, column by column dealt to as many lines as the step is:
 // column i of a row of `columns` goes to element i / step of line i % step. Columns [low, low +
 // width) come from memory, the others are zeros. Lines need kVectorSlack, which is written.
