@@ -157,14 +157,15 @@ Result<const GemmKernels*> GemmKernels::get(IsaLevel isa) {
   return static_cast<const GemmKernels*>(slot.get());
 }
 
-void GemmKernels::run(GemmArgs args, int rows, int vectors, int64_t width) const {
+void GemmKernels::run(const GemmArgs& args, int rows, int vectors, int64_t width) const {
   const int64_t nr = int64_t{vectors} * lanes_;
   if (width == nr) return kernel(rows, vectors)(&args);
   float edge[kMaxRows * kMaxVectors * kMaxLanes];
   auto* to = reinterpret_cast<std::byte*>(args.c);
   const int64_t rowBytes = args.cRowBytes;
-  args.c = edge, args.cRowBytes = nr * 4;
-  kernel(rows, vectors)(&args);
+  GemmArgs inside = args;
+  inside.c = edge, inside.cRowBytes = nr * 4;
+  kernel(rows, vectors)(&inside);
   for (int r = 0; r < rows; ++r)
     std::memcpy(to + r * rowBytes, edge + r * nr, static_cast<std::size_t>(width) * 4);
 }

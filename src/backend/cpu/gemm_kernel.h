@@ -35,7 +35,9 @@ class GemmKernels {
   int lanes() const { return lanes_; }  // floats per vector; NR = lanes * vectors
   GemmFn kernel(int rows, int vectors) const { return kernels_[rows - 1][vectors - 1]; }
   // One tile of which only the first `width` columns are written.
-  void run(GemmArgs args, int rows, int vectors, int64_t width) const;
+  // By reference: a copy would be read in wider pieces than it was just written in, and so wait for
+  // every store before it, the results of the last tile among them.
+  void run(const GemmArgs& args, int rows, int vectors, int64_t width) const;
 
  private:
   GemmKernels() = default;
