@@ -17,7 +17,8 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr int64_t kAheadBytes = 4096;  // weights are fetched a page ahead
+constexpr int64_t kAheadBytes = 4096;    // weights are fetched a page ahead
+constexpr int64_t kAheadRows = 16;       // and rows of the input so many ahead
 constexpr int64_t kFinishFloats = 6144;  // still in the first cache for the epilogue
 
 // The axes of a weight that lie in one row of the packed weights.
@@ -61,7 +62,7 @@ class ConvProgram final : public NativeProgram {
     const Panels panels(pixels, kernels_->lanes());
     const int64_t planes = p.batch * attrs_.groups;
     const int64_t together = std::clamp<int64_t>(
-        kBlockFloats / (p.k * kMaxVectors * kernels_->lanes()), 1, kBlockPanels);
+        kBlockFloats / ((p.k + 1) * kMaxVectors * kernels_->lanes()), 1, kBlockPanels);
     int64_t blocks = (panels.count + together - 1) / together;
     const bool few = planes * blocks < 2 * call.threads ||
                      (planes * blocks < kManyBlocks * call.threads &&
@@ -82,7 +83,8 @@ class ConvProgram final : public NativeProgram {
             scratch.size() < size)
           scratch.resize(size);
         for (int64_t j = from; j < to; ++j)
-          gather(p, t / blocks, panels, j, panels.at(scratch.data(), from, j, p.k));
+          if (!inPlace(p, panels, j))
+            gather(p, t / blocks, panels, j, panels.at(scratch.data(), from, j, p.k));
         multiply(p, t / blocks, panels, from, to, 0, tiles(p), scratch.data(), call.epilogue);
       }
     });
@@ -127,7 +129,8 @@ class ConvProgram final : public NativeProgram {
       shared_.resize(size);
     ThreadPool::parallelFor(call.threads, panels.count, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j)
-        gather(p, plane, panels, j, panels.at(shared_.data(), 0, j, p.k));
+        if (!inPlace(p, panels, j))
+          gather(p, plane, panels, j, panels.at(shared_.data(), 0, j, p.k));
     });
     const int64_t count = tiles(p), parts = std::min<int64_t>(count, 4 * call.threads);
     ThreadPool::parallelFor(call.threads, parts, [&](int64_t begin, int64_t end) {
@@ -147,7 +150,8 @@ class ConvProgram final : public NativeProgram {
       const int64_t first = tile, stop = std::min(last, tile + together);
       for (; tile < stop; ++tile) {
         GemmArgs args{};
-        args.a = packed_.data() + (plane % attrs_.groups * count + tile) * mr() * p.k;
+        args.a = packed_.data() + (plane % attrs_.groups * count + tile) * mr() * (p.k + 1);
+        args.start = args.a + p.k * mr();
         args.rowBytes = 4, args.colBytes = mr() * 4;
         args.k = p.k;
         args.aheadBytes = kAheadBytes;
@@ -155,7 +159,10 @@ class ConvProgram final : public NativeProgram {
         float* const c = p.y + (plane * p.m + tile * mr()) * panels.pixels;
         const int rows = static_cast<int>(std::min(mr(), p.m - tile * mr()));
         for (int64_t j = from; j < to; ++j) {
-          args.b = panels.at(gathered, from, j, p.k);
+          const bool read = inPlace(p, panels, j);
+          args.b = read ? plane0(p, plane) + panels.first(j) : panels.at(gathered, from, j, p.k);
+          args.bRowBytes = read ? p.xChannel * 4 : 0;
+          args.bAheadBytes = read ? kAheadRows * args.bRowBytes : 0;
           args.c = c + panels.first(j);
           kernels_->run(args, rows, static_cast<int>(panels.nr(j) / panels.lanes), panels.width(j));
         }
@@ -187,28 +194,26 @@ class ConvProgram final : public NativeProgram {
     if (call.operands.size() > 2) {
       p.bias = reinterpret_cast<const float*>(call.operands[2].data);
       p.biasStride = call.operands[2].strides[0];
-      ++p.k;  // a row of ones in the panel meets the bias in the weights
     }
     return p;
   }
 
-  // Groups, then blocks of mr output channels, then k, then the channels of the block.
+  // Groups, then blocks of mr output channels, then k and the bias, then the channels of the block.
   std::size_t packedSize(const ConvProblem& p) const {
-    return static_cast<std::size_t>(attrs_.groups * ((p.m + mr() - 1) / mr()) * mr() * p.k);
+    return static_cast<std::size_t>(attrs_.groups * ((p.m + mr() - 1) / mr()) * mr() * (p.k + 1));
   }
   void packWeights(const ConvProblem& p, int threads) {
     const int64_t tiles = this->tiles(p);
-    const int64_t columns = p.bias ? p.k - 1 : p.k;
     ThreadPool::parallelFor(threads, attrs_.groups * tiles, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        float* to = packed_.data() + t * mr() * p.k;
+        float* to = packed_.data() + t * mr() * (p.k + 1);
         for (int64_t r = 0; r < mr(); ++r) {
           const int64_t channel = t % tiles * mr() + r;
           const int64_t row = t / tiles * p.m + channel;
           const bool inside = channel < p.m;
-          for (int64_t c = 0; c < columns; ++c)
+          for (int64_t c = 0; c < p.k; ++c)
             to[c * mr() + r] = inside ? p.w[row * p.wRow + c * p.wColumn] : 0;
-          if (p.bias) to[columns * mr() + r] = inside ? p.bias[row * p.biasStride] : 0;
+          to[p.k * mr() + r] = inside && p.bias ? p.bias[row * p.biasStride] : 0;
         }
       }
     });
@@ -251,6 +256,24 @@ class ConvProgram final : public NativeProgram {
     for (int64_t r = 0; r < rows; ++r) std::fill_n(to + r * toRow, count, 0.0f);
   }
 
+  static const float* plane0(const ConvProblem& p, int64_t plane) {
+    return p.x + plane / p.groups * p.xBatch + plane % p.groups * p.channels * p.xChannel;
+  }
+  // Whether panel j is not gathered: its rows lie in the input as they are, and are used by too few
+  // output channels to be worth a copy.
+  bool inPlace(const ConvProblem& p, const Panels& panels, int64_t j) const {
+    constexpr int64_t kMostTiles = 16;
+    if (p.taps() != 1 || tiles(p) > kMostTiles || panels.width(j) != panels.nr(j)) return false;
+    int64_t distance = 1;
+    for (std::size_t a = kConvAxes; a-- > 0;) {
+      if (p.step[a] != 1 || p.pad[a] != 0 || p.in[a] != p.out[a] ||
+          (p.in[a] != 1 && p.xStride[a] != distance))
+        return false;
+      distance *= p.in[a];
+    }
+    return true;
+  }
+
   // Rows channel by channel and tap by tap, as the weights have them; `nr` pixels each.
   static void gather(const ConvProblem& p, int64_t plane, const Panels& panels, int64_t j,
                      float* to) {
@@ -258,7 +281,7 @@ class ConvProgram final : public NativeProgram {
     constexpr int64_t kMostPixels = kMaxVectors * kMaxLanes;
     Run runs[3 * kMostPixels];
     const int64_t taps = p.taps(), distance = p.step[2] * p.xStride[2];
-    const float* x = p.x + plane / p.groups * p.xBatch + plane % p.groups * p.channels * p.xChannel;
+    const float* x = plane0(p, plane);
     const int64_t line = first / p.out[2];
     const ConvAxes start{line / p.out[1], line % p.out[1], first % p.out[2]};
     int64_t tap = 0;
@@ -275,7 +298,6 @@ class ConvProgram final : public NativeProgram {
                        p.channels);
           zeroRows(row + width, taps * nr, nr - width, p.channels);
         }
-    if (p.bias) std::fill_n(to + (p.k - 1) * nr, nr, 1.0f);
   }
 
   const GemmKernels* kernels_;

@@ -17,7 +17,7 @@ struct ConvProblem {
   const float *x = nullptr, *w = nullptr, *bias = nullptr;  // bias: one per output channel, or null
   float* y = nullptr;
   int64_t batch = 0, groups = 1, m = 0;  // m: output channels of a group
-  int64_t channels = 0, k = 0;           // input channels of a group; terms of a sum, bias included
+  int64_t channels = 0, k = 0;           // input channels of a group; products of a sum
   int64_t xBatch = 0, xChannel = 0;
   int64_t wRow = 0, wColumn = 0, biasStride = 0;  // wColumn: of [channels, window...] seen as one
   ConvAxes in{1, 1, 1}, out{1, 1, 1}, window{1, 1, 1};

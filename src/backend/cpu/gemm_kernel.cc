@@ -9,7 +9,7 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr int kUnroll = 4;  // steps of k per loop iteration
+constexpr int kUnroll = 4;                // steps of k per loop iteration
 constexpr int kLine = 64, kAhead = 4096;  // B is fetched a page ahead, where hardware stops
 
 // Registers: accumulators 0 .. rows*vectors-1, then one per B vector, then the broadcast of A.
@@ -22,6 +22,7 @@ class Generator : public Xbyak::CodeGenerator {
     const auto a = vec(rows * vectors + vectors);
     const Xbyak::Reg64 args = rdi, pa = rax, row = rcx, col = rdx, pb = rsi, pc = r8, k = r9;
     const Xbyak::Reg64 ahead = pc;  // until the end
+    const Xbyak::Reg64 bRow = rbx, bAhead = r12;
     const Xbyak::Reg64 row3 = r10, pa3 = r11, pa6 = rdi;  // rows 3 and 6 have pointers of their own
     mov(pa, ptr[args + offsetof(GemmArgs, a)]);
     mov(row, ptr[args + offsetof(GemmArgs, rowBytes)]);
@@ -31,14 +32,33 @@ class Generator : public Xbyak::CodeGenerator {
     mov(k, ptr[args + offsetof(GemmArgs, k)]);
     push(qword[args + offsetof(GemmArgs, cRowBytes)]);
     push(pc);
+    push(bRow);
+    push(bAhead);
     mov(ahead, ptr[args + offsetof(GemmArgs, aheadBytes)]);
+    mov(bRow, ptr[args + offsetof(GemmArgs, bRowBytes)]);
+    mov(bAhead, ptr[args + offsetof(GemmArgs, bAheadBytes)]);
+    Xbyak::Label strided, fromZero, started;
+    test(bRow, bRow);
+    jnz(strided);
+    mov(bRow, vectors * bytes);
+    mov(bAhead, kAhead);
+    L(strided);
+    mov(row3, ptr[args + offsetof(GemmArgs, start)]);
+    test(row3, row3);
+    jz(fromZero, T_NEAR);
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < vectors; ++j) broadcast(acc(i, j), row3 + 4 * i);
+    jmp(started, T_NEAR);
+    L(fromZero);
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < vectors; ++j) zero(acc(i, j));
+    L(started);
     lea(row3, ptr[row + row * 2]);
     lea(pa3, ptr[pa + row3]);
     if (rows > 6) lea(pa6, ptr[pa3 + row3]);
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < vectors; ++j) zero(acc(i, j));
-    auto step = [&](int u) {
-      for (int j = 0; j < vectors; ++j) load(b(j), ptr[pb + (u * vectors + j) * bytes]);
+    auto step = [&] {
+      for (int j = 0; j < vectors; ++j) load(b(j), ptr[pb + j * bytes]);
+      add(pb, bRow);
       for (int i = 0; i < rows; ++i) {
         const Xbyak::Reg64 base = i < 3 ? pa : i < 6 ? pa3 : pa6;
         const int m = i % 3;
@@ -58,23 +78,22 @@ class Generator : public Xbyak::CodeGenerator {
     align(32);
     L(loop);
     for (int u = 0; u < kUnroll; ++u) {
-      for (int line = u; line * kLine < kUnroll * vectors * bytes; line += kUnroll)
-        prefetcht0(ptr[pb + line * kLine + kAhead]);
+      for (int at = 0; at < vectors * bytes; at += kLine) prefetcht0(ptr[pb + bAhead + at]);
       if (u % 2 == 0) prefetcht0(ptr[pa + ahead]);
-      step(u);
+      step();
     }
-    add(pb, kUnroll * vectors * bytes);
     sub(k, kUnroll);
     jge(loop, T_NEAR);
     L(tail);
     add(k, kUnroll);
     jz(done, T_NEAR);
     L(tailLoop);
-    step(0);
-    add(pb, vectors * bytes);
+    step();
     dec(k);
     jnz(tailLoop, T_NEAR);
     L(done);
+    pop(bAhead);
+    pop(bRow);
     pop(pc);
     pop(row);
     for (int i = 0; i < rows; ++i) {

@@ -10,8 +10,8 @@
 
 namespace rlx::cpu {
 
-// A: row i, column k at a + i * rowBytes + k * colBytes. B panel: K rows of NR floats. C: row i at
-// c + i * cRowBytes, NR floats each, overwritten.
+// A: row i, column k at a + i * rowBytes + k * colBytes. B: K rows of NR floats, bRowBytes apart.
+// C: row i at c + i * cRowBytes, NR floats each, overwritten.
 struct GemmArgs {
   const float* a;
   int64_t rowBytes, colBytes;
@@ -19,7 +19,11 @@ struct GemmArgs {
   float* c;
   int64_t cRowBytes;
   int64_t k;
-  int64_t aheadBytes;  // from an element of A to what is fetched with it; 0: nothing
+  int64_t bRowBytes;  // 0: B is packed, NR floats
+  // From an element of A and a row of B to what is fetched with them; 0: nothing, or a page of B
+  // where it is packed.
+  int64_t aheadBytes, bAheadBytes;
+  const float* start;  // by row, what its sums start from; null: 0
 };
 using GemmFn = void (*)(const GemmArgs*);
 
