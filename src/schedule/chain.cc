@@ -34,7 +34,8 @@ bool staysInside(const Program& p, const Step& step, uint32_t buffer,
   if (step.native) {
     if (buffer == step.written && !cutsAlike(step.result, total, over)) return false;
     for (std::size_t k = 0; k < step.views.size(); ++k)
-      if (step.buffers[k] == buffer && !cutsAlike(step.views[k], total, over)) return false;
+      if (step.buffers[k] == buffer && !(step.local[k] && cutsAlike(step.views[k], total, over)))
+        return false;
     if (!step.finished) return true;
   }
   for (std::size_t k = step.views.size(); k < step.buffers.size(); ++k)

@@ -79,7 +79,9 @@ struct NativeKernel {
   Status (*accepts)(const NativeQuery&);
   Result<std::unique_ptr<NativeProgram>> (*make)(const NativeQuery&);
   bool onHost = false;  // works on host memory: operands are copied there on other devices
-  // Along how many leading axes of the result the work can be shared out; null: none.
+  // Along how many leading axes of the result the work can be shared out; null: none. A part reads
+  // of its first operand only what has the same leading coordinates, and may read all of the
+  // others.
   std::size_t (*leading)(const NativeQuery&) = nullptr;
   // Whether the result may be written with the strides of this view; null: row-major only.
   bool (*writes)(const NativeQuery&, const StridedView& result) = nullptr;

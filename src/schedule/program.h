@@ -42,8 +42,8 @@ struct Step {
   // Dims, from the left of the result, along which parts of the step can run apart; empty: it runs
   // as a whole.
   std::vector<Dim> leading;
-  // Of a kernel, by entry of `buffers`: a part touches only the part of that buffer with the same
-  // leading coordinates.
+  // By entry of `buffers`: a part touches only the part of that buffer with the same leading
+  // coordinates.
   std::vector<bool> local;
 };
 

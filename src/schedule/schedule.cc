@@ -238,7 +238,7 @@ class Scheduler {
     r.reads.insert(r.reads.end(), after.reads.begin(), after.reads.end());
     Step &s = r.step, &a = after.step;
     s.finished = true;
-    s.local.assign(s.views.size(), true);
+    s.local.resize(s.views.size());
     s.local.insert(s.local.end(), a.local.begin(), a.local.end());
     s.kernel = std::move(a.kernel);
     s.grid = std::move(a.grid);
@@ -344,6 +344,8 @@ class Scheduler {
     RLX_TRY(std::unique_ptr<NativeProgram> made, natives_[n]->make(q));
     r.step.program = std::move(made);
     r.step.views = std::move(q.operands);
+    r.step.local.assign(r.reads.size(), false);
+    r.step.local.front() = r.step.local.back() = true;
     r.step.nodes = {NodeId{n}};
     r.step.label = std::string(name(node.op)) + " (" + std::string(natives_[n]->name) + ")";
     return r;

@@ -107,8 +107,9 @@ class DotProgram final : public NativeProgram {
       RLX_OK(packConstant(p, call.threads));
       runShared(p, packed_.data(), call.threads);
     } else if (p.batch >= call.threads || call.threads == 1) {
-      ThreadPool::parallelFor(call.threads, p.batch,
-                              [&](int64_t begin, int64_t end) { runBatches(p, begin, end); });
+      ThreadPool::parallelFor(call.threads, p.batch, [&](int64_t begin, int64_t end) {
+        runBatches(p, begin * p.m.extent, end * p.m.extent);
+      });
     } else {
       for (int64_t i = 0; i < p.batch; ++i) {
         const Problem one = element(p, i);
@@ -127,14 +128,17 @@ class DotProgram final : public NativeProgram {
     const Problem p = problem(call);
     return constant_ && !empty(p) ? packConstant(p, call.threads) : Status(Ok{});
   }
-  // Parts are rows under a constant right side, whole matrices of the batch otherwise.
+  // Parts are matrices of the batch or rows of them.
   void runPart(const NativeCall& call, int64_t units, int64_t begin, int64_t end) override {
     const Problem p = problem(call);
     if (empty(p)) {
       const int64_t rows = p.m.extent * p.batch / std::max<int64_t>(units, 1);
       return finish(p, rows * begin, rows * end, 0, p.n.extent);
     }
-    if (!constant_) return runBatches(p, p.batch / units * begin, p.batch / units * end);
+    if (!constant_) {
+      const int64_t all = p.m.extent * p.batch;
+      return runBatches(p, all / units * begin, all / units * end);
+    }
     const int64_t rows = p.m.extent / units;
     for (int64_t r0 = rows * begin; r0 < rows * end; r0 += kBlockRows) {
       const int64_t r1 = std::min(rows * end, r0 + kBlockRows);
@@ -143,7 +147,13 @@ class DotProgram final : public NativeProgram {
     }
   }
   int64_t grain(const NativeCall& call, int64_t units) const override {
-    if (!constant_) return 1;
+    if (!constant_) {
+      // Results or terms of a few parts stay in the second cache; each part packs B again.
+      const Problem p = problem(call);
+      const int64_t all = std::max<int64_t>(1, p.m.extent * p.batch / units);
+      const int64_t wanted = kPartFloats / std::max<int64_t>({1, p.n.extent, p.ka.extent});
+      return (std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, p.m.extent)) + all - 1) / all;
+    }
     const int64_t rows = std::max<int64_t>(1, problem(call).m.extent / units);
     return (kGrainRows + rows - 1) / rows;
   }
@@ -163,6 +173,7 @@ class DotProgram final : public NativeProgram {
   };
   static constexpr int64_t kBlockRows = 128;  // rows of A that stay in the second cache
   static constexpr int64_t kGrainRows = 32;   // rows for which reading B pays
+  static constexpr int64_t kPartFloats = 32 * 1024;
 
   Problem problem(const NativeCall& call) const {
     const NativeTensor &a = call.operands[0], &b = call.operands[1];
@@ -283,17 +294,20 @@ class DotProgram final : public NativeProgram {
     });
   }
 
-  // Matrices [begin, end) of the batch, B packed panel by panel.
+  // Rows [begin, end) of all matrices of the batch, B packed panel by panel.
   void runBatches(const Problem& p, int64_t begin, int64_t end) const {
     thread_local std::vector<float> panel;  // kept from call to call
     if (const auto size = static_cast<std::size_t>(p.ka.extent * p.nr); panel.size() < size)
       panel.resize(size);
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t row = begin; row < end;) {
+      const int64_t i = row / p.m.extent, r0 = row % p.m.extent;
+      const int64_t r1 = std::min(p.m.extent, r0 + end - row);
+      row += r1 - r0;
       const Problem one = element(p, i);
       for (int64_t j = 0; j < p.panels; ++j) {
         packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
                   std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
-        tile(one, panel.data(), j, 0, p.m.extent, Ahead::No);
+        tile(one, panel.data(), j, r0, r1, Ahead::No);
       }
     }
   }
@@ -321,19 +335,16 @@ Status acceptsDot(const NativeQuery& q) {
   return Ok{};
 }
 
-// Rows where the right side is packed once, else the batch; only as far as the left operand has
-// these axes in the order of the result.
+// The batch, then rows, only as far as the left operand has these axes in the order of the result.
 std::size_t leadingOfDot(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<DotAttrs>();
   const std::size_t batch = a.lhsBatch.size();
   for (std::size_t k = 0; k < batch; ++k)
     if (a.lhsBatch[k] != static_cast<int64_t>(k)) return 0;
-  const bool constant = q.graph.definition(q.operands[1].base).op == OpKind::Constant && batch == 0;
-  if (!constant) return batch;
-  const std::vector<int64_t> rows = freeAxes(q.operands[0].shape.size(), {}, a.lhsContract);
+  const std::vector<int64_t> rows = freeAxes(q.operands[0].shape.size(), a.lhsBatch, a.lhsContract);
   for (std::size_t k = 0; k < rows.size(); ++k)
-    if (rows[k] != static_cast<int64_t>(k)) return 0;
-  return rows.size();
+    if (rows[k] != static_cast<int64_t>(batch + k)) return batch;
+  return batch + rows.size();
 }
 
 bool dotWrites(const NativeQuery& q, const StridedView& result) {
