@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/epilogue_testing.h"
 #include "backend/cpu/vector_code.h"
 
 namespace rlx::cpu {
@@ -27,36 +28,6 @@ std::string text(const Case& c) {
          " window " + pair(c.window) + " step " + pair(c.step) + " pad " + pair(c.low) + ".." +
          pair(c.high) + " dilation " + pair(c.dilation);
 }
-
-// Marks what it was told is complete, and keeps the values of that moment.
-class Recorder final : public NativeEpilogue {
- public:
-  Recorder(const float* y, int64_t rows, int64_t columns)
-      : y_(y),
-        columns_(columns),
-        calls_(static_cast<std::size_t>(rows * columns)),
-        values_(calls_.size()) {}
-  void apply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin,
-             int64_t columnEnd) const override {
-    for (int64_t r = rowBegin; r < rowEnd; ++r)
-      for (int64_t c = columnBegin; c < columnEnd; ++c) {
-        const auto at = static_cast<std::size_t>(r * columns_ + c);
-        ++calls_[at], values_[at] = y_[at];
-      }
-  }
-  void check() const {
-    for (std::size_t k = 0; k < calls_.size(); ++k) {
-      ASSERT_EQ(calls_[k], 1) << "element " << k;
-      ASSERT_EQ(values_[k], y_[k]) << "element " << k << " changed afterwards";
-    }
-  }
-
- private:
-  const float* y_;
-  int64_t columns_;
-  mutable std::vector<int> calls_;
-  mutable std::vector<float> values_;
-};
 
 std::vector<float> sample(int64_t n, int64_t seed) {
   std::vector<float> v(static_cast<std::size_t>(n));

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/epilogue_testing.h"
 
 namespace rlx::cpu {
 namespace {
@@ -14,33 +15,6 @@ namespace {
 struct Case {
   int64_t batch, channels, m, height, width, top, left, bottom, right;
   bool bias;
-};
-
-// Counts how often each element is passed on, and keeps its value.
-class Recorder final : public NativeEpilogue {
- public:
-  Recorder(const std::vector<float>& y, int64_t columns)
-      : y_(y), columns_(columns), calls_(y.size()), values_(y.size()) {}
-  void apply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin,
-             int64_t columnEnd) const override {
-    for (int64_t r = rowBegin; r < rowEnd; ++r)
-      for (int64_t c = columnBegin; c < columnEnd; ++c) {
-        const auto at = static_cast<std::size_t>(r * columns_ + c);
-        ++calls_[at], values_[at] = y_[at];
-      }
-  }
-  void check() const {
-    for (std::size_t k = 0; k < y_.size(); ++k) {
-      ASSERT_EQ(calls_[k], 1) << "element " << k;
-      ASSERT_EQ(values_[k], y_[k]) << "element " << k;
-    }
-  }
-
- private:
-  const std::vector<float>& y_;
-  int64_t columns_;
-  mutable std::vector<int> calls_;
-  mutable std::vector<float> values_;
 };
 
 void check(const Case& c) {
@@ -72,7 +46,7 @@ void check(const Case& c) {
     std::vector<float> y(static_cast<std::size_t>(c.batch * c.m * pixels), 12345.0f);
     for (int call = 0; call < 2; ++call) {
       p.y = y.data();
-      const Recorder recorder(y, pixels);
+      const Recorder recorder(y.data(), c.batch * c.m, pixels);
       ASSERT_TRUE(winograd.run(p, threads, &recorder));
       recorder.check();
     }
