@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -40,6 +41,7 @@ struct Job {
   void* context = nullptr;
   int threads = 0;
   int64_t grain = 1;
+  ThreadPool::Observer* observer = nullptr;
 };
 
 struct Pool;
@@ -71,6 +73,15 @@ constinit std::atomic<Pool*> current{nullptr};
 constinit std::atomic<bool> closed{false};
 constinit std::atomic<Pool*> retired{nullptr};
 constinit thread_local bool insideBody = false;
+constinit thread_local int selfIndex = 0;
+constinit thread_local ThreadPool::Observer* selfObserver = nullptr;
+
+void runChunks(const Job& job, int64_t begin, int64_t end) {
+  if (!job.observer) return job.body(job.context, begin, end);
+  const double start = nowUs();
+  job.body(job.context, begin, end);
+  job.observer->ran(selfIndex, begin, end, start, nowUs());
+}
 
 void runShares(Pool& pool, int self) {
   const Job& job = pool.job;
@@ -80,7 +91,7 @@ void runShares(Pool& pool, int self) {
       if (share.next.load(std::memory_order_relaxed) >= share.end) break;
       const int64_t begin = share.next.fetch_add(job.grain, std::memory_order_relaxed);
       if (begin >= share.end) break;
-      job.body(job.context, begin, std::min(share.end, begin + job.grain));
+      runChunks(job, begin, std::min(share.end, begin + job.grain));
     }
   }
 }
@@ -98,6 +109,7 @@ void* workerMain(void* argument) {
   Worker& self = *static_cast<Worker*>(argument);
   Pool& pool = *self.pool;
   insideBody = true;
+  selfIndex = self.index;
   uint32_t seen = 0;
   for (;;) {
     uint32_t signal = self.signal.load(std::memory_order_acquire);
@@ -182,15 +194,18 @@ Pool* acquirePool() {
 void ThreadPool::parallelFor(int threads, int64_t chunks, Body body, void* context) {
   if (chunks <= 0) return;
   threads = static_cast<int>(std::min<int64_t>({threads, chunks, kMaxThreads}));
+  Job job{body, context, threads, chunks, insideBody ? nullptr : selfObserver};
   Pool* pool = threads > 1 && !insideBody ? acquirePool() : nullptr;
-  if (!pool || !pool->owner.try_lock()) return body(context, 0, chunks);
+  if (!pool || !pool->owner.try_lock()) return runChunks(job, 0, chunks);
 
   const std::lock_guard guard(pool->owner, std::adopt_lock);
   threads = ensureWorkers(*pool, threads);
-  if (threads == 1) return body(context, 0, chunks);
+  if (threads == 1) return runChunks(job, 0, chunks);
 
   // Four takes a share: few enough to keep neighbours together, enough to even out a late start.
-  pool->job = {body, context, threads, std::max<int64_t>(1, chunks / threads / 4)};
+  job.threads = threads;
+  job.grain = std::max<int64_t>(1, chunks / threads / 4);
+  pool->job = job;
   const int64_t each = chunks / threads;
   const int64_t extra = chunks % threads;
   int64_t begin = 0;
@@ -221,6 +236,20 @@ void ThreadPool::parallelFor(int threads, int64_t chunks, Body body, void* conte
     }
     gate = pool->gate.load(std::memory_order_acquire);
   }
+}
+
+double nowUs() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void ThreadPool::observe(Observer* observer) {
+  selfObserver = observer;
+}
+
+int ThreadPool::self() {
+  return selfIndex;
 }
 
 int ThreadPool::workers() {

@@ -11,6 +11,9 @@
 
 namespace rlx {
 
+// The steady clock, in microseconds.
+double nowUs();
+
 // No call uses more; the pool's tables have this size.
 inline constexpr int kMaxThreads = 256;
 
@@ -43,6 +46,18 @@ class ThreadPool {
         },
         const_cast<void*>(static_cast<const void*>(std::addressof(f))));
   }
+
+  // Told of chunks that ran, on the thread that ran them: 0 is the thread that called, the others
+  // are workers. Times are of the steady clock, in microseconds.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void ran(int thread, int64_t begin, int64_t end, double startUs, double endUs) = 0;
+  };
+  // Watches the calls that this thread makes outside of bodies, until it is set again; null: none.
+  static void observe(Observer* observer);
+  // The calling thread, as an observer is told: 0 outside of workers.
+  static int self();
 
   // Workers that exist now. They are created by the first call that needs them and joined when the
   // process exits or the library is unloaded; a forked child starts without any.

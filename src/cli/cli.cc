@@ -74,10 +74,7 @@ Result<CompileOptions> compileOptions(const ModelOptions& o, const Common& commo
   c.allowHost = o.allowHost;
   for (const std::string& op : c.allowHost)
     if (!parseOpKind(op)) return Error(Errc::Usage, "--allow-host: no op is called '" + op + "'");
-  std::string cache = env.cache;
-  if (cache.empty())
-    if (const char* home = std::getenv("HOME")) cache = joinPath(home, ".cache/rlx");
-  if (!cache.empty()) c.cacheDir = joinPath(cache, "pipelines");
+  if (!env.cache.empty()) c.cacheDir = joinPath(env.cache, "pipelines");
   return c;
 }
 

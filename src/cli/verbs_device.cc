@@ -1,8 +1,13 @@
-// devices, dispatch, explain-error.
+// devices, doctor, dispatch, explain-error.
 #include <cstdio>
+#include <thread>
 
+#include "base/env.h"
+#include "base/file.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "cli/cli.h"
+#include "cli/limits.h"
 #include "ops/op.h"
 #include "ops/samples.h"
 #include "runtime/registry.h"
@@ -51,6 +56,90 @@ int devices(const Common& common) {
   else
     std::printf("%s", t.text().c_str());
   return 0;
+}
+
+struct Finding {
+  std::string what, state, advice;  // advice: empty where all is well
+};
+
+// Files that the kernel writes; empty where there is none.
+std::string firstLine(const std::string& path) {
+  constexpr uint64_t kMostBytes = 4096;
+  auto text = readFile(path, kMostBytes);
+  return text ? text->substr(0, text->find('\n')) : std::string();
+}
+
+Finding threadsFound() {
+  const auto all = static_cast<int>(std::thread::hardware_concurrency());
+  const int used = defaultThreads();
+  return {"threads", std::to_string(used) + " of " + std::to_string(all),
+          used < all ? "CPU affinity, the control group or RLX_THREADS allows no more" : ""};
+}
+
+Finding hugePagesFound() {
+  const std::string pages = firstLine("/sys/kernel/mm/transparent_hugepage/enabled");
+  const bool never = pages.empty() || pages.find("[never]") != pages.npos;
+  return {"huge pages", pages.empty() ? "none" : pages,
+          never ? "weights cost more address translations; allow them with: echo madvise > "
+                  "/sys/kernel/mm/transparent_hugepage/enabled"
+                : ""};
+}
+
+Finding cacheFound() {
+  auto env = readEnv();
+  if (!env) return {"environment", "wrong", env.error().message()};
+  const std::string& folder = env->cache;
+  if (folder.empty()) return {"cache", "none", "set RLX_CACHE or HOME"};
+  const std::string probe = joinPath(folder, "doctor.probe");
+  Status written = makeFolders(folder);
+  if (written) written = writeFileAtomic(probe, "");
+  if (!written) return {"cache", folder, written.error().message()};
+  std::remove(probe.c_str());
+  return {"cache", folder, ""};
+}
+
+Finding unknownVariables() {
+  auto env = readEnv();
+  std::string names;
+  for (const std::string& n : env ? env->unknown : std::vector<std::string>())
+    names += (names.empty() ? "" : " ") + n;
+  return {"environment", names.empty() ? "clean" : names,
+          names.empty() ? "" : "RLX knows no such variables: are they misspelt?"};
+}
+
+int doctor(const Common& common) {
+  std::vector<Finding> all{threadsFound(), hugePagesFound(), cacheFound(), unknownVariables()};
+  for (const Backend* b : backends()) {
+    const DeviceReport r = b->probe();
+    const bool usable = r.status != DeviceStatus::Unavailable;
+    all.push_back({"device " + std::string(b->name),
+                   usable ? std::string(spelling(r.status)) + ": " + r.detail : "unavailable",
+                   usable ? "" : r.detail});
+  }
+  nlohmann::json j = nlohmann::json::array();
+  Table t({"what", "found", "advice"});
+  for (const Finding& f : all) {
+    j.push_back({{"what", f.what}, {"found", f.state}, {"advice", f.advice}});
+    t.row({f.what, f.state, f.advice});
+  }
+  if (common.json)
+    printJson(j);
+  else
+    std::printf("%s", t.text().c_str());
+  return 0;
+}
+
+Status limitsOf(const std::string& device, const Common& common) {
+  RLX_TRY(const Backend* const b, findBackend(device));
+  if (!b->limits)
+    return Error(Errc::Unsupported, "the limits of device '" + device + "' are not measured");
+  constexpr double kMilliseconds = 2000;
+  RLX_TRY(const MachineLimits limits, b->limits(common.threads, kMilliseconds));
+  if (common.json)
+    printJson(toJson(limits));
+  else
+    std::printf("%s", text(limits).c_str());
+  return Ok{};
 }
 
 // The class of an op on a backend: that of its first sample of the dtype, dispatched with the caps
@@ -141,6 +230,22 @@ void addDeviceVerbs(CLI::App& app, Common& common, int& exitCode) {
                                      "Every device of this build, and whether it can be used here");
     s->footer("Example: rlx devices --json");
     s->callback([&] { exitCode = devices(common); });
+  }
+  {
+    auto limits = std::make_shared<bool>(false);
+    auto device = std::make_shared<std::string>("cpu");
+    CLI::App* s =
+        app.add_subcommand("doctor", "What of this machine RLX can use, and what is amiss");
+    s->footer("Example: rlx doctor --limits --threads 1");
+    s->add_flag("--limits", *limits, "Measure arithmetic and bandwidth instead, for two seconds");
+    s->add_option("--device,-d", *device, "Whose limits")->capture_default_str();
+    s->callback([=, &common, &exitCode] {
+      if (!*limits) {
+        exitCode = doctor(common);
+      } else if (const Status r = limitsOf(*device, common); !r) {
+        exitCode = report(r.error(), common);
+      }
+    });
   }
   {
     auto all = std::make_shared<bool>(false);

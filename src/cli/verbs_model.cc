@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/trace_file.h"
 #include "dialect/dialect.h"
 #include "kir/print.h"
 #include "model/load.h"
@@ -120,12 +121,14 @@ Status inspect(const ModelOptions& o, const Common& common) {
   return Ok{};
 }
 
-Status run(const ModelOptions& o, const std::string& outputDir, const Common& common) {
+Status run(const ModelOptions& o, const std::string& outputDir, const std::string& trace,
+           const Common& common) {
   RLX_TRY(const Graph g, loadModel(o.file));
   RLX_TRY(const CompileOptions options, compileOptions(o, common));
   RLX_TRY(const std::vector<NamedTensor> inputs, makeInputs(g, o, options));
   RLX_TRY(Executable exe, compile(g, options));
-  RLX_TRY(const std::vector<NamedTensor> out, exe.run(inputs));
+  RLX_TRY(const std::vector<NamedTensor> out,
+          trace.empty() ? exe.run(inputs) : writeTrace(exe, inputs, trace));
   if (!outputDir.empty()) {
     RLX_OK(makeFolders(outputDir));
     for (const NamedTensor& t : out) {
@@ -339,13 +342,15 @@ void addModelVerbs(CLI::App& app, Common& common, int& exitCode) {
   {
     auto o = std::make_shared<ModelOptions>();
     auto dir = std::make_shared<std::string>();
+    auto trace = std::make_shared<std::string>();
     CLI::App* s = app.add_subcommand("run", "Run once; print (and write) the outputs");
     s->footer(
         "Example: rlx run model.onnx --device vulkan --input x=x.npy --dim batch=4 --output-dir "
         "out");
     addModel(*s, *o), addDevice(*s, *o), addInputs(*s, *o);
     s->add_option("--output-dir,-o", *dir, "Folder for the outputs as .npy");
-    onRun(s, common, exitCode, [o, dir, &common] { return run(*o, *dir, common); });
+    s->add_option("--trace", *trace, "File for a trace of the run (JSON, for Perfetto)");
+    onRun(s, common, exitCode, [o, dir, trace, &common] { return run(*o, *dir, *trace, common); });
   }
   {
     auto o = std::make_shared<ModelOptions>();

@@ -7,15 +7,19 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <optional>
 
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/limits.h"
 #include "cli/onnx_suite.h"
+#include "cli/trace_file.h"
 #include "model/bert.h"
 #include "model/load.h"
 #include "model/wordpiece.h"
+#include "runtime/registry.h"
 
 namespace rlx::cli {
 
@@ -30,9 +34,12 @@ double now() {
       .count();
 }
 
+constexpr double kLimitsMs = 150;  // for measuring the machine
+
 struct BenchOptions {
   int warmup = 5, iterations = 50;
-  bool perNode = false;
+  bool perNode = false, noLimits = false;
+  std::string trace;
 };
 
 Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common) {
@@ -52,12 +59,22 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
   }
   std::vector<StepTime> steps;
   RLX_OK(exe.profile(inputs, &steps));
+  if (!b.trace.empty()) RLX_OK(writeTrace(exe, inputs, b.trace));
+  RLX_TRY(const Backend* const backend, findBackend(options.device));
+  std::optional<MachineLimits> limits;
+  if (!b.noLimits && backend->limits) {
+    RLX_TRY(limits, backend->limits(options.threads, kLimitsMs));
+  }
   std::sort(ms.begin(), ms.end());
   double mean = 0, sd = 0, flops = 0, bytes = 0;
   for (const double t : ms) mean += t / static_cast<double>(ms.size());
   for (const double t : ms) sd += (t - mean) * (t - mean) / static_cast<double>(ms.size());
   sd = std::sqrt(sd);
-  for (const StepTime& s : steps) flops += s.flops, bytes += s.bytes;
+  double boundMs = 0;
+  for (const StepTime& s : steps) {
+    flops += s.flops, bytes += s.bytes;
+    if (limits) boundMs += boundOf(s, *limits).ms;
+  }
   const double p50 = ms[ms.size() / 2], p90 = ms[ms.size() * 9 / 10];
   const ExecutableStats& st = exe.stats();
   if (common.json) {
@@ -81,12 +98,23 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
                      {"plans", st.plans},
                      {"recompiles", st.recompiles},
                      {"iterations", b.iterations}};
-    if (b.perNode)
-      for (const StepTime& s : steps)
-        j["nodes"].push_back({{"label", s.label},
-                              {"ms", s.ms},
-                              {"gflops", s.flops / s.ms * 1e-6},
-                              {"gbytes", s.bytes / s.ms * 1e-6}});
+    if (limits) {
+      j["limits"] = toJson(*limits);
+      j["boundMs"] = boundMs;
+      j["shareOfBound"] = boundMs / p50;
+      j["shareOfGflops"] = flops / p50 * 1e-6 / limits->gflops;
+    }
+    for (std::size_t k = 0; b.perNode && k < steps.size(); ++k) {
+      const StepTime& s = steps[k];
+      j["nodes"].push_back({{"label", s.label},
+                            {"ms", s.ms},
+                            {"gflops", s.flops / s.ms * 1e-6},
+                            {"gbytes", s.bytes / s.ms * 1e-6}});
+      if (!limits) continue;
+      const Bound bound = boundOf(s, *limits);
+      j["nodes"].back()["bound"] = bound.memory ? "memory" : "compute";
+      j["nodes"].back()["shareOfBound"] = bound.ms / s.ms;
+    }
     printJson(j);
     return Ok{};
   }
@@ -97,19 +125,32 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
               ms[0], mean, sd, b.iterations);
   std::printf("throughput  %.1f runs/s, %.1f GFLOP/s, %.1f GB/s\n", 1000 / p50, flops / p50 * 1e-6,
               bytes / p50 * 1e-6);
+  if (limits)
+    std::printf(
+        "limits      %.0f%% of %.1f GFLOP/s; the steps at their limits would take %.3f ms, "
+        "%.0f%% of p50\n",
+        flops / p50 * 1e-4 / limits->gflops, limits->gflops, boundMs, 100 * boundMs / p50);
   std::printf("memory      peak %s (weights %s, packed weights %s, temporaries %s)\n",
               humanBytes(static_cast<uint64_t>(st.peakBytes)).c_str(),
               humanBytes(static_cast<uint64_t>(st.constantBytes)).c_str(),
               humanBytes(static_cast<uint64_t>(st.nativeBytes)).c_str(),
               humanBytes(static_cast<uint64_t>(st.arenaBytes)).c_str());
   if (b.perNode) {
-    Table t({"step", "ms", "GFLOP/s", "GB/s"},
-            {Table::Align::Left, Table::Align::Right, Table::Align::Right, Table::Align::Right});
+    constexpr auto kLeft = Table::Align::Left, kRight = Table::Align::Right;
+    Table t(
+        {"step", "ms", "GFLOP/s", "GB/s", limits ? "of the limit" : "", limits ? "which is" : ""},
+        {kLeft, kRight, kRight, kRight, kRight, kLeft});
     for (const StepTime& s : steps) {
       char x[3][32];
       std::snprintf(x[0], 32, "%.4f", s.ms), std::snprintf(x[1], 32, "%.1f", s.flops / s.ms * 1e-6),
           std::snprintf(x[2], 32, "%.1f", s.bytes / s.ms * 1e-6);
-      t.row({s.label, x[0], x[1], x[2]});
+      std::vector<std::string> row{s.label, x[0], x[1], x[2]};
+      if (limits) {
+        const Bound bound = boundOf(s, *limits);
+        row.push_back(std::to_string(std::lround(100 * bound.ms / s.ms)) + "%");
+        row.emplace_back(bound.memory ? "memory" : "compute");
+      }
+      t.row(std::move(row));
     }
     std::printf("%s", t.text().c_str());
   }
@@ -275,6 +316,8 @@ void addWorkVerbs(CLI::App& app, Common& common, int& exitCode) {
     s->add_option("--warmup", b->warmup, "Runs before measuring")->capture_default_str();
     s->add_option("--iterations", b->iterations, "Measured runs")->capture_default_str();
     s->add_flag("--per-node", b->perNode, "The time of every step");
+    s->add_flag("--no-limits", b->noLimits, "Do not measure what the machine does at most");
+    s->add_option("--trace", b->trace, "File for a trace of one run (JSON, for Perfetto)");
     s->callback([=, &common, &exitCode] {
       if (const Status r = bench(*o, *b, common); !r) exitCode = report(r.error(), common);
     });

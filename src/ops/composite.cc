@@ -70,7 +70,8 @@ struct SoftmaxOf {
     const Value d = x - reduce(x, ReduceKind::Max, axes, KeepDims::Yes);
     const Value e = unary(ScalarOp::Exp, d);
     const Value s = reduce(e, ReduceKind::Sum, axes, KeepDims::Yes);
-    return {w.back(Log ? d - unary(ScalarOp::Log, s) : e / s)};
+    // A sum is at least 1: its inverse is exact enough, and one division does for a row.
+    return {w.back(Log ? d - unary(ScalarOp::Log, s) : e * unary(ScalarOp::Recip, s))};
   }
 };
 using Softmax = SoftmaxOf<false>;
@@ -447,7 +448,8 @@ struct Attention {
     const Value ex =
         unary(ScalarOp::Exp, x - emitScalar(ScalarOp::Select, {dead, literal(x, 0), m}));
     const Value sum = reduce(ex, ReduceKind::Sum, {3}, KeepDims::Yes);
-    const Value p = ex / emitScalar(ScalarOp::Select, {dead, literal(x, 1), sum});
+    const Value p =
+        ex * unary(ScalarOp::Recip, emitScalar(ScalarOp::Select, {dead, literal(x, 1), sum}));
     const Value y =
         dotGeneral(reshape(p, {batch, kv, groups * s, t}), v, {{0, 1}, {0, 1}, {3}, {2}});
     return {w.back(reshape(y, {batch, heads, s, e}))};

@@ -163,7 +163,7 @@ Status runStep(const Program& program, CallPlan& plan, std::size_t step, Device&
 }
 
 Status runChain(const Program& program, CallPlan& plan, std::size_t chain, Device& device,
-                const std::vector<KernelId>& kernels) {
+                const std::vector<KernelId>& kernels, Trace* trace) {
   const Chain& over = program.chains[chain];
   const CallPlan::ChainPlan& c = plan.chains[chain];
   const int threads = device.caps().threads;
@@ -178,11 +178,15 @@ Status runChain(const Program& program, CallPlan& plan, std::size_t chain, Devic
       for (uint32_t s = over.first; s <= over.last; ++s) {
         const CallPlan::StepPlan& step = plan.steps[s];
         const int64_t each = groups(step) / c.units;
+        const double start = trace ? nowUs() : 0;
         if (program.steps[s].native)
           program.steps[s].program->runPart(step.call, c.units, from, to);
         else
           device.runGroups(kernels[s], step.grid, step.globals.data(), step.params.data(),
                            from * each, to * each);
+        if (trace)
+          trace->add(
+              {TraceEvent::Kind::ChainStep, ThreadPool::self(), s, from, to, start, nowUs()});
       }
     }
   });

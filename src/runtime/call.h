@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/trace.h"
 #include "schedule/memory_plan.h"
 #include "schedule/program.h"
 
@@ -63,7 +64,8 @@ void setAddresses(const Program& program, CallPlan& plan, const std::vector<std:
 Status runStep(const Program& program, CallPlan& plan, std::size_t step, Device& device,
                KernelId kernel);
 // A chain whose plan has parts.
+// `trace`, where it is not null, gets every step of every part.
 Status runChain(const Program& program, CallPlan& plan, std::size_t chain, Device& device,
-                const std::vector<KernelId>& kernels);
+                const std::vector<KernelId>& kernels, Trace* trace);
 
 }  // namespace rlx

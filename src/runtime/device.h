@@ -80,6 +80,19 @@ struct OpenOptions {
   int32_t index = 0;     // which device of the kind
 };
 
+// What a machine does at most, measured: the yardstick of `rlx bench`.
+struct MachineLimits {
+  struct Level {
+    std::string name;   // L1, L2, L3, memory
+    int64_t bytes = 0;  // of the data that each thread went through
+    // Of all threads together; a copy counts what is read and what is written. 1e9 bytes a second.
+    double readGbs = 0, copyGbs = 0;
+  };
+  int32_t threads = 0;
+  double gflops = 0;  // f32 fused multiply-adds, two operations each, of all threads together
+  std::vector<Level> levels;
+};
+
 struct NativeKernel;  // schedule/native.h
 struct Graph;
 struct RefTensor;
@@ -97,6 +110,8 @@ struct Backend {
   // A backend that takes whole graphs instead of kernels (the reference interpreter). Inputs and
   // results in port order. Then open and emit are null.
   Result<std::vector<RefTensor>> (*runGraph)(const Graph&, std::span<const RefTensor>) = nullptr;
+  // Measures for about so many milliseconds; null: unknown. Threads as in OpenOptions.
+  Result<MachineLimits> (*limits)(int32_t threads, double milliseconds) = nullptr;
 };
 
 }  // namespace rlx

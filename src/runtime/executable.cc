@@ -83,10 +83,13 @@ struct Executable::State {
   Status runStep(CallPlan& c, std::size_t s);
   Status runSteps(CallPlan& c, std::vector<StepTime>* times,
                   std::vector<std::pair<ValueId, Tensor>>* all);
+  Status traceSteps(CallPlan& c, Trace& trace, std::vector<StepTime>* times);
   StepTime timeOf(const CallPlan& c, std::size_t s, double ms) const;
   Result<Tensor> read(const CallPlan& c, uint32_t buffer);
+  // At most one of `trace`, and `times` alone, and `all`.
   Status run(const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>* outputs,
-             std::vector<StepTime>* times, std::vector<std::pair<ValueId, Tensor>>* all);
+             std::vector<StepTime>* times = nullptr,
+             std::vector<std::pair<ValueId, Tensor>>* all = nullptr, Trace* trace = nullptr);
   Result<std::vector<NamedTensor>> runGraph(const std::vector<const Tensor*>& inputs) const;
 };
 
@@ -299,7 +302,7 @@ Status Executable::State::runSteps(CallPlan& c, std::vector<StepTime>* times,
     // A chain runs as one, unless its steps are looked at one by one.
     if (chain < program.chains.size() && program.chains[chain].first == s && !times && !all &&
         c.chains[chain].parts > 0) {
-      RLX_OK(runChain(program, c, chain, *device, kernels));
+      RLX_OK(runChain(program, c, chain, *device, kernels, nullptr));
       s = program.chains[chain].last;
       continue;
     }
@@ -315,6 +318,25 @@ Status Executable::State::runSteps(CallPlan& c, std::vector<StepTime>* times,
       RLX_TRY(Tensor t, read(c, program.steps[s].written));
       all->emplace_back(program.buffers[program.steps[s].written].value, std::move(t));
     }
+  }
+  return Ok{};
+}
+
+Status Executable::State::traceSteps(CallPlan& c, Trace& trace, std::vector<StepTime>* times) {
+  using Kind = TraceEvent::Kind;
+  std::size_t chain = 0;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    while (chain < program.chains.size() && program.chains[chain].first < s) ++chain;
+    const bool chained = chain < program.chains.size() && program.chains[chain].first == s &&
+                         c.chains[chain].parts > 0;
+    trace.enter(chained ? Kind::ChainChunks : Kind::Chunks, static_cast<int64_t>(s));
+    const double start = nowUs();
+    RLX_OK(chained ? runChain(program, c, chain, *device, kernels, &trace) : runStep(c, s));
+    RLX_OK(device->synchronize());
+    const double end = nowUs();
+    trace.add({chained ? Kind::Chain : Kind::Step, 0, static_cast<int64_t>(s), 0, 0, start, end});
+    times->push_back(timeOf(c, s, chained ? 0 : (end - start) * 1e-3));
+    for (; chained && s < program.chains[chain].last; ++s) times->push_back(timeOf(c, s + 1, 0));
   }
   return Ok{};
 }
@@ -337,7 +359,7 @@ Result<std::vector<NamedTensor>> Executable::State::runGraph(
 
 Status Executable::State::run(const std::vector<NamedTensor>& inputs,
                               std::vector<NamedTensor>* outputs, std::vector<StepTime>* times,
-                              std::vector<std::pair<ValueId, Tensor>>* all) {
+                              std::vector<std::pair<ValueId, Tensor>>* all, Trace* trace) {
   RLX_OK(match(inputs));
   ++stats.runs;
   if (backend->runGraph) {
@@ -351,7 +373,14 @@ Status Executable::State::run(const std::vector<NamedTensor>& inputs,
   RLX_OK(prepareMemory(*c));
   RLX_OK(placeResults(*c, outputs));
   RLX_OK(placeInputs(*c));
-  RLX_OK(runSteps(*c, times, all));
+  if (trace) {
+    ThreadPool::observe(trace);
+    Status traced = traceSteps(*c, *trace, times);
+    ThreadPool::observe(nullptr);
+    RLX_OK(std::move(traced));
+  } else {
+    RLX_OK(runSteps(*c, times, all));
+  }
   stats.nativeBytes = 0;
   for (const Step& s : program.steps)
     if (s.native) stats.nativeBytes += s.program->memory();
@@ -371,16 +400,22 @@ Executable::~Executable() = default;
 
 Result<std::vector<NamedTensor>> Executable::run(const std::vector<NamedTensor>& inputs) {
   std::vector<NamedTensor> out;
-  RLX_OK(state_->run(inputs, &out, nullptr, nullptr));
+  RLX_OK(state_->run(inputs, &out));
   return out;
 }
 Status Executable::run(const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>* outputs) {
-  return state_->run(inputs, outputs, nullptr, nullptr);
+  return state_->run(inputs, outputs);
 }
 Result<std::vector<NamedTensor>> Executable::profile(const std::vector<NamedTensor>& inputs,
                                                      std::vector<StepTime>* times) {
   std::vector<NamedTensor> out;
-  RLX_OK(state_->run(inputs, &out, times, nullptr));
+  RLX_OK(state_->run(inputs, &out, times));
+  return out;
+}
+Result<std::vector<NamedTensor>> Executable::trace(const std::vector<NamedTensor>& inputs,
+                                                   Trace* trace, std::vector<StepTime>* times) {
+  std::vector<NamedTensor> out;
+  RLX_OK(state_->run(inputs, &out, times, nullptr, trace));
   return out;
 }
 Result<std::vector<std::pair<ValueId, Tensor>>> Executable::runAll(

@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "runtime/dispatch.h"
 #include "runtime/options.h"
+#include "runtime/trace.h"
 #include "schedule/program.h"
 
 namespace rlx {
@@ -57,6 +58,10 @@ class Executable {
   // The same with the time of every step; steps are synchronised one by one.
   Result<std::vector<NamedTensor>> profile(const std::vector<NamedTensor>& inputs,
                                            std::vector<StepTime>* times);
+  // The same with what ran when; chains run as in `run`. `times` gets the work of every step, and
+  // the time from its start to its end where it is in no chain.
+  Result<std::vector<NamedTensor>> trace(const std::vector<NamedTensor>& inputs, Trace* trace,
+                                         std::vector<StepTime>* times);
   // After a run: the values of the program's resident buffers are not kept; this runs once more and
   // returns every one of them by value id of `graph()`. For `rlx compare`.
   Result<std::vector<std::pair<ValueId, Tensor>>> runAll(const std::vector<NamedTensor>& inputs);

@@ -56,7 +56,7 @@ TEST(Schedule, WhatBecomesOneKernel) {
     const char* labels;
   } cases[] = {
       {"softmax", std::string(kX) + "%1:f32[n,64] = softmax(%0) {axis=-1}\noutput \"y\" = %1\n",
-       "reduce+sub+exp+reduce+div"},
+       "reduce+sub+exp+reduce+reciprocal+mul"},
       {"layer_norm",
        std::string(kX) +
            "%1:f32[64] = input() {name=\"s\" dtype=f32 shape=[64]}\n"

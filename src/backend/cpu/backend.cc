@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/limits.h"
 #include "base/env.h"
 #include "base/threads.h"
 #include "kir/verify.h"
@@ -196,8 +197,9 @@ Result<IsaLevel> activeIsa() {
 namespace backend {
 const Backend& cpuBackend();
 const Backend& cpuBackend() {
-  static const Backend kBackend{"cpu",      "x86-64",   cpu::capsFor(1, 256), &cpu::probe,
-                                &cpu::open, &cpu::emit, &cpu::natives,        nullptr};
+  static const Backend kBackend{"cpu",         "x86-64",   cpu::capsFor(1, 256),
+                                &cpu::probe,   &cpu::open, &cpu::emit,
+                                &cpu::natives, nullptr,    &cpu::measureLimits};
   return kBackend;
 }
 }  // namespace backend

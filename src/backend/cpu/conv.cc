@@ -59,34 +59,24 @@ class ConvProgram final : public NativeProgram {
       if (packed_.empty()) RLX_OK(packed_.allocate(packedSize(p)));
       packWeights(p, call.threads);
     }
-    const Panels panels(pixels, kernels_->lanes());
+    const int64_t vectors = (pixels + kernels_->lanes() - 1) / kernels_->lanes();
     const int64_t planes = p.batch * attrs_.groups;
-    const int64_t together = std::clamp<int64_t>(
-        kBlockFloats / ((p.k + 1) * kMaxVectors * kernels_->lanes()), 1, kBlockPanels);
-    int64_t blocks = (panels.count + together - 1) / together;
-    const bool few = planes * blocks < 2 * call.threads ||
-                     (planes * blocks < kManyBlocks * call.threads &&
-                      p.k * panels.vectors * panels.lanes <= kSharedFloats);
-    if (few && call.threads > 1) {
-      for (int64_t plane = 0; plane < planes; ++plane) runTogether(p, plane, panels, call);
+    if (sharesChannels(p, planes, pixels, vectors, call.threads)) {
+      const Panels all(pixels, kernels_->lanes(), 0, vectors);
+      for (int64_t plane = 0; plane < planes; ++plane) runTogether(p, plane, all, call);
       return Ok{};
     }
-    if (planes == 1)
-      blocks = std::min(panels.count, (blocks + call.threads - 1) / call.threads * call.threads);
+    const int64_t most = std::clamp<int64_t>(kBlockFloats / ((p.k + 1) * kernels_->lanes()),
+                                             kMaxVectors, kBlockPanels * kMaxVectors);
+    int64_t blocks = (vectors + most - 1) / most;
+    if (planes < 2 * call.threads)
+      blocks = std::min(vectors, (blocks + call.threads - 1) / call.threads * call.threads);
     ThreadPool::parallelFor(call.threads, planes * blocks, [&](int64_t begin, int64_t end) {
-      thread_local std::vector<float> scratch;  // kept from call to call
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t from = panels.count * (t % blocks) / blocks;
-        const int64_t to = panels.count * (t % blocks + 1) / blocks;
-        if (const auto size =
-                static_cast<std::size_t>(p.k * (panels.first(to) - panels.first(from)));
-            scratch.size() < size)
-          scratch.resize(size);
-        for (int64_t j = from; j < to; ++j)
-          if (!inPlace(p, panels, j))
-            gather(p, t / blocks, panels, j, panels.at(scratch.data(), from, j, p.k));
-        multiply(p, t / blocks, panels, from, to, 0, tiles(p), scratch.data(), call.epilogue);
-      }
+      for (int64_t t = begin; t < end; ++t)
+        runBlock(p, t / blocks,
+                 Panels(pixels, kernels_->lanes(), vectors * (t % blocks) / blocks,
+                        vectors * (t % blocks + 1) / blocks),
+                 call.epilogue);
     });
     return Ok{};
   }
@@ -95,55 +85,72 @@ class ConvProgram final : public NativeProgram {
   static constexpr int64_t kBlockFloats =
       64 * 1024;  // of a block's panels: stay in the second cache
   static constexpr int64_t kBlockPanels = 6;
-  // Up to so many blocks for each thread, a plane of so many gathered values is better shared.
-  static constexpr int64_t kManyBlocks = 8, kSharedFloats = 256 * 1024;
 
-  // The pixels of a plane in panels as even as can be.
+  // The pixels in vectors [begin, end) of a plane, in panels as even as can be.
   struct Panels {
-    int64_t pixels, lanes, vectors, count;
-    Panels(int64_t n, int64_t l)
+    int64_t pixels, lanes, begin, vectors, count;
+    Panels(int64_t n, int64_t l, int64_t from, int64_t to)
         : pixels(n),
           lanes(l),
-          vectors((n + l - 1) / l),
+          begin(from),
+          vectors(to - from),
           count((vectors + kMaxVectors - 1) / kMaxVectors) {}
-    int64_t first(int64_t j) const { return vectors * j / count * lanes; }
+    int64_t first(int64_t j) const { return (begin + vectors * j / count) * lanes; }
     int64_t nr(int64_t j) const { return first(j + 1) - first(j); }
     int64_t width(int64_t j) const { return std::min(pixels - first(j), nr(j)); }
-    // Panel j of those that lie at `data`, panel `from` first.
+    int64_t floats(int64_t k) const { return vectors * lanes * k; }
     template <class T>
-    T* at(T* data, int64_t from, int64_t j, int64_t k) const {
-      return data + (first(j) - first(from)) * k;
+    T* at(T* data, int64_t j, int64_t k) const {
+      return data + (first(j) - begin * lanes) * k;
     }
   };
+
+  // Whether threads share out the output channels of a plane, so that each weight is read by one of
+  // them; else they share out pixels, so that what one thread wrote in the last layer it reads in
+  // this one.
+  static bool sharesChannels(const ConvProblem& p, int64_t planes, int64_t pixels, int64_t vectors,
+                             int threads) {
+    constexpr int64_t kEven = 4;  // vectors for each thread: no thread gets many more than another
+    if (threads == 1 || planes >= 2 * threads) return false;
+    return vectors < kEven * threads || p.m * p.k > pixels * (p.channels + p.m);
+  }
 
   int64_t mr() const { return kernels_->rows(kMaxVectors); }
   // Blocks of output channels.
   int64_t tiles(const ConvProblem& p) const { return (p.m + mr() - 1) / mr(); }
 
+  void runBlock(const ConvProblem& p, int64_t plane, const Panels& panels,
+                const NativeEpilogue* epilogue) const {
+    thread_local std::vector<float> scratch;  // kept from call to call
+    if (const auto size = static_cast<std::size_t>(panels.floats(p.k)); scratch.size() < size)
+      scratch.resize(size);
+    for (int64_t j = 0; j < panels.count; ++j)
+      if (!inPlace(p, panels, j)) gather(p, plane, panels, j, panels.at(scratch.data(), j, p.k));
+    multiply(p, plane, panels, 0, tiles(p), scratch.data(), epilogue);
+  }
+
   // Few panels: all threads gather them, then share out the output channels, so that each weight
   // is read once.
   void runTogether(const ConvProblem& p, int64_t plane, const Panels& panels,
                    const NativeCall& call) {
-    if (const auto size = static_cast<std::size_t>(p.k * panels.first(panels.count));
-        shared_.size() < size)
+    if (const auto size = static_cast<std::size_t>(panels.floats(p.k)); shared_.size() < size)
       shared_.resize(size);
     ThreadPool::parallelFor(call.threads, panels.count, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j)
-        if (!inPlace(p, panels, j))
-          gather(p, plane, panels, j, panels.at(shared_.data(), 0, j, p.k));
+        if (!inPlace(p, panels, j)) gather(p, plane, panels, j, panels.at(shared_.data(), j, p.k));
     });
     const int64_t count = tiles(p), parts = std::min<int64_t>(count, 4 * call.threads);
     ThreadPool::parallelFor(call.threads, parts, [&](int64_t begin, int64_t end) {
-      multiply(p, plane, panels, 0, panels.count, count * begin / parts, count * end / parts,
-               shared_.data(), call.epilogue);
+      multiply(p, plane, panels, count * begin / parts, count * end / parts, shared_.data(),
+               call.epilogue);
     });
   }
 
-  // Blocks [tile, last) of the output channels over panels [from, to).
-  void multiply(const ConvProblem& p, int64_t plane, const Panels& panels, int64_t from, int64_t to,
-                int64_t tile, int64_t last, const float* gathered,
-                const NativeEpilogue* epilogue) const {
-    const int64_t begin = panels.first(from), end = std::min(panels.pixels, panels.first(to));
+  // Blocks [tile, last) of the output channels over the panels.
+  void multiply(const ConvProblem& p, int64_t plane, const Panels& panels, int64_t tile,
+                int64_t last, const float* gathered, const NativeEpilogue* epilogue) const {
+    const int64_t begin = panels.first(0);
+    const int64_t end = std::min(panels.pixels, panels.first(panels.count));
     const int64_t together = std::max<int64_t>(1, kFinishFloats / (mr() * (end - begin)));
     const int64_t count = tiles(p);
     while (tile < last) {
@@ -158,9 +165,9 @@ class ConvProgram final : public NativeProgram {
         args.cRowBytes = panels.pixels * 4;
         float* const c = p.y + (plane * p.m + tile * mr()) * panels.pixels;
         const int rows = static_cast<int>(std::min(mr(), p.m - tile * mr()));
-        for (int64_t j = from; j < to; ++j) {
+        for (int64_t j = 0; j < panels.count; ++j) {
           const bool read = inPlace(p, panels, j);
-          args.b = read ? plane0(p, plane) + panels.first(j) : panels.at(gathered, from, j, p.k);
+          args.b = read ? plane0(p, plane) + panels.first(j) : panels.at(gathered, j, p.k);
           args.bRowBytes = read ? p.xChannel * 4 : 0;
           args.bAheadBytes = read ? kAheadRows * args.bRowBytes : 0;
           args.c = c + panels.first(j);

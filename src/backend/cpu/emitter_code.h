@@ -39,6 +39,7 @@ enum class Op : uint8_t {
   // Vector registers, float or any type.
   VMov, VConst, VLoad, VStore, VGather, VScatter, VBroadcast, VBroadcastG, VBroadcastMem, VFromG,
   VToG, VHigh, FAdd, FSub, FMul, FDiv, FMax, FMin, FAnd, FAndn, FOr, FXor, FSqrt, FRound, FFma,
+  FScale,  // a * 2^floor(b); Avx512 only
   FCompare, FTest, FSelect, FLoadIf,
   // Integer lanes.
   IAdd, ISub, IMul, IMulEvenS, IMulEvenU, IAnd, IAndn, IOr, IXor, IMinS, IMaxS, IMinU, IMaxU, IAbs,

@@ -355,6 +355,7 @@ bool Encoder::floats(const Inst& n) {
     case code(Op::FDiv): return binary(RLX_BINARY(vdiv), false);
     case code(Op::FMax): return binary(RLX_BINARY(vmax), false);
     case code(Op::FMin): return binary(RLX_BINARY(vmin), false);
+    case code(Op::FScale): return binary(RLX_BINARY(vscalef), false);
 #undef RLX_BINARY
     case code(Op::FAnd):
       return logic([&](const Xmm& d, const Xmm& x, const auto& y) { vandps(d, x, y); }, true);

@@ -206,6 +206,7 @@ class Lowering {
   Reg narrow(DType to, DType from, Reg x);
   Reg widenTo(DType to, DType from, Reg x);
   Reg vectorConstant(DType t, uint64_t bits);
+  Reg exponential(Reg x, Reg dst);
   Reg floatConstant(DType t, double value);
   Reg integerConstant(DType t, int64_t value) {
     return vectorConstant(t, static_cast<uint64_t>(value));

@@ -1,6 +1,7 @@
 // Instruction selection of the CPU emitter for the scalar ops: one part of a value at a time.
 #include <bit>
 #include <limits>
+#include <numbers>
 
 #include "backend/cpu/emitter_lower.h"
 #include "kir/expand.h"
@@ -179,6 +180,9 @@ Reg Lowering::floatApply(ScalarOp op, DType t, const std::array<int, 3>& args, R
     case code(ScalarOp::Gt): return truth(kLess, b, a);
     case code(ScalarOp::Ge): return truth(kLessEqual, b, a);
     case code(ScalarOp::Fma): return v(Op::FFma, t, a, b, c, dst);
+    case code(ScalarOp::Exp):
+      if (t == DType::F32 && wideVector()) return exponential(a, dst);
+      break;
     case code(ScalarOp::Clamp): {
       if (constantOf(args[1], &k) && constantOf(args[2], &k2) && k <= k2)
         return two(Op::FMin, c, v(Op::FMax, t, b, a));
@@ -190,6 +194,25 @@ Reg Lowering::floatApply(ScalarOp op, DType t, const std::array<int, 3>& args, R
   if (const LaneFn f = laneOp(op, t)) return call(f, t, t, a, b, c, dst);
   fail("scalar op " + std::string(info(op).name) + " on " + std::string(name(t)));
   return a;
+}
+
+// exp with an instruction that scales by powers of two, which the expansion has to do without:
+// fewer terms and no two factors. Operands whose result rounds to 0 are set aside as there.
+Reg Lowering::exponential(Reg x, Reg dst) {
+  constexpr DType kType = DType::F32;
+  constexpr double kLowest = -103.98, kHighest = 89.5;  // beyond: 0, infinity
+  constexpr double kRounder = 0x1.8p23;                 // added: the nearest integer
+  constexpr double kTerms[] = {0.00837485707, 0.0416682287, 0.166664197, 0.499999921, 1, 1};
+  const auto f = [&](double value) { return floatConstant(kType, value); };
+  const auto fma = [&](Reg a, Reg b, Reg c) { return v(Op::FFma, kType, a, b, c); };
+  const Reg zero = compareFloat(kType, kLess, x, f(kLowest));
+  x = v(Op::FMin, kType, f(kHighest), x);  // in this order NaN passes
+  const Reg n = v(Op::FSub, kType, fma(x, f(std::numbers::log2e), f(kRounder)), f(kRounder));
+  // x - n ln 2, |r| <= ln 2 / 2.
+  const Reg r = fma(n, f(-1.42860682e-6), fma(n, f(-0.693145752), x));
+  Reg y = f(0.00138367938);
+  for (const double term : kTerms) y = fma(y, r, f(term));
+  return blend(kType, zero, f(0), v(Op::FScale, kType, y, n), dst);
 }
 
 Reg Lowering::integerApply(ScalarOp op, DType t, const std::array<int, 3>& args, Reg a, Reg b,

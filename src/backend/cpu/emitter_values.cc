@@ -283,6 +283,7 @@ Lowering::Value Lowering::scalarApply(const Node& n, int id) {
 // The root of the expansion of an F32 function, or -1 when it has none.
 int Lowering::expansion(const Node& n) {
   if (n.kind != ExprKind::Apply || n.type != DType::F32 || info(n.op).arity != 1) return -1;
+  if (n.op == ScalarOp::Exp && wideVector()) return -1;  // exponential()
   const uint64_t key = static_cast<uint64_t>(n.op) << 32 | static_cast<uint32_t>(n.args[0]);
   if (const auto it = expansions_.find(key); it != expansions_.end()) return it->second;
   const std::optional<Expr> e = kir::expandUnary(n.op, node(n.args[0]).expr);

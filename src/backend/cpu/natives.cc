@@ -113,9 +113,8 @@ class DotProgram final : public NativeProgram {
     } else {
       for (int64_t i = 0; i < p.batch; ++i) {
         const Problem one = element(p, i);
-        scratch_.resize(packedSize(one));
-        packAll(one, scratch_.data(), call.threads);
-        runShared(one, scratch_.data(), call.threads);
+        scratch_.resize(scratchSize(one));
+        runColumns(one, scratch_.data(), call.threads);
       }
     }
     return Ok{};
@@ -165,7 +164,7 @@ class DotProgram final : public NativeProgram {
     const float *a = nullptr, *b = nullptr;
     float* c = nullptr;
     const NativeEpilogue* epilogue = nullptr;
-    int64_t row = 0;  // of the whole result where C starts
+    int64_t row = 0, column = 0;  // of the whole result where C starts
     int64_t batch = 1, nr = 0, panels = 0;
     int vectors = 1;
     std::size_t batchAxes = 0;
@@ -233,6 +232,11 @@ class DotProgram final : public NativeProgram {
   static std::size_t packedSize(const Problem& p) {
     return static_cast<std::size_t>(p.panels * p.ka.extent * p.nr);
   }
+  // The same for whole vectors of columns.
+  std::size_t scratchSize(const Problem& p) const {
+    const int64_t lanes = kernels_->lanes();
+    return static_cast<std::size_t>((p.n.extent + lanes - 1) / lanes * lanes * p.ka.extent);
+  }
   Status packConstant(const Problem& p, int threads) {
     if (!packed_.empty()) return Ok{};
     RLX_OK(packed_.allocate(packedSize(p)));
@@ -241,10 +245,12 @@ class DotProgram final : public NativeProgram {
   }
   static void packAll(const Problem& p, float* to, int threads) {
     ThreadPool::parallelFor(threads, p.panels, [&](int64_t begin, int64_t end) {
-      for (int64_t j = begin; j < end; ++j)
-        packPanel(p.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
-                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, to + j * p.ka.extent * p.nr);
+      for (int64_t j = begin; j < end; ++j) pack(p, j, to + j * p.ka.extent * p.nr);
     });
+  }
+  static void pack(const Problem& p, int64_t panel, float* to) {
+    packPanel(p.b + panel * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
+              std::min(p.nr, p.n.extent - panel * p.nr), p.nr, to);
   }
 
   static constexpr int64_t kMostPrefetch = 4096;  // bytes with one tile: more would stall it
@@ -272,7 +278,8 @@ class DotProgram final : public NativeProgram {
     finish(p, r0, r1, j * p.nr, j * p.nr + width);
   }
   static void finish(const Problem& p, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
-    if (p.epilogue && r1 > r0 && c1 > c0) p.epilogue->apply(p.row + r0, p.row + r1, c0, c1);
+    if (p.epilogue && r1 > r0 && c1 > c0)
+      p.epilogue->apply(p.row + r0, p.row + r1, p.column + c0, p.column + c1);
   }
 
   // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
@@ -294,6 +301,40 @@ class DotProgram final : public NativeProgram {
     });
   }
 
+  // One matrix whose B changes from call to call: its columns are shared out, so that a thread
+  // reads no panel that another packed. Panels are as even as can be.
+  void runColumns(const Problem& p, float* scratch, int threads) const {
+    const int64_t lanes = kernels_->lanes(), all = (p.n.extent + lanes - 1) / lanes;
+    const int64_t parts = std::min<int64_t>(threads, all);
+    ThreadPool::parallelFor(threads, parts, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t)
+        runVectors(p, scratch, all * t / parts, all * (t + 1) / parts);
+    });
+  }
+  // Vectors [begin, end) of the columns.
+  void runVectors(const Problem& p, float* scratch, int64_t begin, int64_t end) const {
+    const int64_t lanes = kernels_->lanes(), vectors = end - begin;
+    const int64_t panels = (vectors + kMaxVectors - 1) / kMaxVectors;
+    const auto first = [&](int64_t j) { return begin + vectors * j / panels; };
+    const auto at = [&](int64_t j) { return scratch + first(j) * lanes * p.ka.extent; };
+    for (int64_t r0 = 0; r0 < p.m.extent; r0 += kBlockRows)
+      for (int64_t j = 0; j < panels; ++j) {
+        const Problem one = columns(p, first(j), first(j + 1));
+        if (r0 == 0) pack(one, 0, at(j));
+        tile(one, at(j), 0, r0, std::min(p.m.extent, r0 + kBlockRows),
+             j + 1 < panels ? Ahead::Yes : Ahead::No);
+      }
+  }
+  // The part of the problem in vectors [begin, end) of the columns, one panel.
+  Problem columns(const Problem& p, int64_t begin, int64_t end) const {
+    const int64_t lanes = kernels_->lanes(), from = begin * lanes;
+    Problem one = p;
+    one.b += from * p.n.stride, one.c += from, one.column += from;
+    one.n.extent = std::min(p.n.extent - from, (end - begin) * lanes);
+    one.vectors = static_cast<int>(end - begin), one.nr = (end - begin) * lanes, one.panels = 1;
+    return one;
+  }
+
   // Rows [begin, end) of all matrices of the batch, B packed panel by panel.
   void runBatches(const Problem& p, int64_t begin, int64_t end) const {
     thread_local std::vector<float> panel;  // kept from call to call
@@ -305,8 +346,7 @@ class DotProgram final : public NativeProgram {
       row += r1 - r0;
       const Problem one = element(p, i);
       for (int64_t j = 0; j < p.panels; ++j) {
-        packPanel(one.b + j * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
-                  std::min(p.nr, p.n.extent - j * p.nr), p.nr, panel.data());
+        pack(one, j, panel.data());
         tile(one, panel.data(), j, r0, r1, Ahead::No);
       }
     }
