@@ -7,17 +7,18 @@ import numpy as np
 
 @dataclasses.dataclass
 class Case:
-    shapes: dict  # Inputs, float32; a range in place of the element type makes int64: name -> (shape, limit).
+    shapes: dict  # Inputs, of `dtype`; a range in place of the element type makes int64: name -> (shape, limit).
     nodes: list  # (op, inputs, attributes): the result of node k is "t<k>"; the last one is the output.
     numpy: typing.Callable  # Takes the inputs, then the constants.
     torch: typing.Callable  # Takes torch, torch.nn.functional, the inputs, the constants.
     flops: float = 0  # Set for what computation limits; what memory limits is rated by bytes.
     constants: dict = dataclasses.field(default_factory=dict)
     touched: int | None = None  # Bytes read and written where they are not those of inputs, constants and output.
+    dtype: type = np.float32  # Of the inputs that are floats, and of the output.
 
     def inputs(self):
         rng = np.random.default_rng(2)
-        return {k: rng.integers(0, s[1], s[0]) if isinstance(s[0], tuple) else rng.normal(size=s).astype(np.float32)
+        return {k: rng.integers(0, s[1], s[0]) if isinstance(s[0], tuple) else rng.normal(size=s).astype(self.dtype)
                 for k, s in self.shapes.items()}
 
     @property
@@ -31,11 +32,12 @@ class Case:
         from onnx import TensorProto, helper, numpy_helper, save
         values = self.inputs()
         nodes = [helper.make_node(op, inputs, [f"t{k}"], **attrs) for k, (op, inputs, attrs) in enumerate(self.nodes)]
-        kinds = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64}
+        kinds = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE,
+                 np.dtype(np.int64): TensorProto.INT64}
         ports = [helper.make_tensor_value_info(k, kinds[v.dtype], v.shape) for k, v in values.items()]
         out = self.numpy(*values.values(), *self.constants.values()).shape
         graph = helper.make_graph(nodes, "case", ports,
-                                  [helper.make_tensor_value_info(f"t{len(nodes) - 1}", TensorProto.FLOAT, out)],
+                                  [helper.make_tensor_value_info(f"t{len(nodes) - 1}", kinds[np.dtype(self.dtype)], out)],
                                   [numpy_helper.from_array(v, k) for k, v in self.constants.items()])
         save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
 
@@ -66,8 +68,9 @@ def reduce(shape, axis):
                 lambda torch, F, x, a: x.sum(axis), constants={"axes": np.array([axis], np.int64)})
 
 
-def matmul(n):
-    return Case({"a": (n, n), "b": (n, n)}, [("MatMul", ["a", "b"], {})], np.matmul, lambda torch, F, a, b: a @ b, 2.0 * n ** 3)
+def matmul(n, dtype=np.float32):
+    return Case({"a": (n, n), "b": (n, n)}, [("MatMul", ["a", "b"], {})], np.matmul, lambda torch, F, a, b: a @ b, 2.0 * n ** 3,
+                dtype=dtype)
 
 
 def weights(*shape):
@@ -94,6 +97,7 @@ CASES = {
                         touched=4096 * (384 * 4 * 2 + 8)),
     "matmul_512": matmul(512),
     "matmul_1024": matmul(1024),
+    "matmul_512_f64": matmul(512, np.float64),
     "attention": Case({"q": HEADS, "k": HEADS, "v": HEADS},
                       [("Transpose", ["k"], {"perm": [0, 1, 3, 2]}), ("MatMul", ["q", "t0"], {}), ("Mul", ["t1", "scale"], {}),
                        ("Softmax", ["t2"], {"axis": -1}), ("MatMul", ["t3", "v"], {})],

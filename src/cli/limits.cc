@@ -1,6 +1,7 @@
 #include "cli/limits.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <cstdio>
 
 #include "base/text.h"
 
@@ -28,15 +29,19 @@ nlohmann::json toJson(const MachineLimits& limits) {
 }
 
 std::string text(const MachineLimits& limits) {
+  const auto number = [](double value, const char* unit) {
+    char text[48];
+    std::snprintf(text, sizeof text, "%.1f %s", value, unit);
+    return std::string(text);
+  };
   constexpr auto kRight = Table::Align::Right;
   Table t({"limit", "data of a thread", "read", "copy"},
           {Table::Align::Left, kRight, kRight, kRight});
   for (const MachineLimits::Level& l : limits.levels)
-    t.row({l.name, humanBytes(static_cast<uint64_t>(l.bytes)),
-           fmt::format("{:.1f} GB/s", l.readGbs), fmt::format("{:.1f} GB/s", l.copyGbs)});
-  return fmt::format("{} thread{}: {:.1f} GFLOP/s of f32 multiply-adds\n", limits.threads,
-                     limits.threads == 1 ? "" : "s", limits.gflops) +
-         t.text();
+    t.row({l.name, humanBytes(static_cast<uint64_t>(l.bytes)), number(l.readGbs, "GB/s"),
+           number(l.copyGbs, "GB/s")});
+  return std::to_string(limits.threads) + (limits.threads == 1 ? " thread: " : " threads: ") +
+         number(limits.gflops, "GFLOP/s of f32 multiply-adds") + "\n" + t.text();
 }
 
 }  // namespace rlx::cli

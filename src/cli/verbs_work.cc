@@ -62,9 +62,8 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
   if (!b.trace.empty()) RLX_OK(writeTrace(exe, inputs, b.trace));
   RLX_TRY(const Backend* const backend, findBackend(options.device));
   std::optional<MachineLimits> limits;
-  if (!b.noLimits && backend->limits) {
-    RLX_TRY(limits, backend->limits(options.threads, kLimitsMs));
-  }
+  if (!b.noLimits && backend->limits)
+    if (auto measured = backend->limits(options.threads, kLimitsMs)) limits = *std::move(measured);
   std::sort(ms.begin(), ms.end());
   double mean = 0, sd = 0, flops = 0, bytes = 0;
   for (const double t : ms) mean += t / static_cast<double>(ms.size());

@@ -83,7 +83,16 @@ class Maker {
 
   Value in(DType dtype, std::vector<int64_t> shape, double lo = -4, double hi = 4,
            Fill fill = Fill::Plain) {
-    RefTensor t(dtype, shape);
+    return given(values(dtype, std::move(shape), lo, hi, fill));
+  }
+  // The same values in the graph.
+  Value constant(DType dtype, const std::vector<int64_t>& shape) {
+    auto bytes = toBytes(values(dtype, shape, -4, 4, Fill::Plain));
+    RLX_CHECK(bytes, "values without bytes");
+    return builder_->constant(Literal::copy(dtype, shape, *bytes));
+  }
+  RefTensor values(DType dtype, std::vector<int64_t> shape, double lo, double hi, Fill fill) {
+    RefTensor t(dtype, std::move(shape));
     std::uniform_real_distribution<double> real(lo, hi);
     const double specials[] = {kNan, kInf, -kInf, -0.0, 0.0, 1e-40, -1e-40, lo, hi, 65504.0, 1e30};
     for (int64_t k = 0; k < t.elements(); ++k) {
@@ -102,7 +111,7 @@ class Maker {
       if (fill == Fill::Special && random_() % 2 == 0) v = specials[random_() % 11];
       t.f[static_cast<std::size_t>(k)] = roundTo(dtype, v);
     }
-    return given(std::move(t));
+    return t;
   }
   Value given(RefTensor t) {
     const std::string name = "x" + std::to_string(inputs_.size());
@@ -475,6 +484,24 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
               emitScalar(ScalarOp::Max, {dotGeneral(x, y, {{}, {}, {1}, {0}}) + bias, bias})};
         });
       }
+      for (const DType t : someFloats(full))
+        for (const std::string right : {"input", "weight", "transposed_weight"})
+          m.addLengths("rows_" + right, t, {7, 1, 60, 131}, [&](Builder&, int64_t n) {
+            const bool transposed = right == "transposed_weight";
+            const std::vector<int64_t> shape{transposed ? 101 : 120, transposed ? 120 : 101};
+            const Value x = m.in(t, {n, 120}), bias = m.in(t, {101});
+            const Value w = right == "input" ? m.in(t, shape) : m.constant(t, shape);
+            const Value y = dotGeneral(x, w, {{}, {}, {1}, {transposed ? 1 : 0}}) + bias;
+            return Out{emitScalar(ScalarOp::Max, {y, bias})};
+          });
+      for (const DType narrow : {DType::F16, DType::BF16})
+        m.addLengths("rows_" + std::string(rlx::name(narrow)) + "_weight", DType::F32,
+                     {7, 1, 60, 131}, [&](Builder& b, int64_t n) {
+                       const Value x = m.in(DType::F32, {n, 120});
+                       const Value w = b.emit(OpKind::Convert, {m.constant(narrow, {120, 101})},
+                                              Attrs::of(ConvertAttrs{DType::F32}));
+                       return Out{dotGeneral(x, w, {{}, {}, {1}, {0}})};
+                     });
       break;
     case OpKind::Conv:
       for (const DType t : someFloats(full)) {

@@ -275,11 +275,10 @@ const NativeKernel* findNative(const Graph& graph, NodeId node, const Backend& b
   }
   bool any = false;
   NativeQuery q{graph, node, caps, {}};
-  for (const ValueId v : n.inputs)
-    if (v) q.operands.push_back(stridedView(graph, v));
   for (const NativeKernel& k : backend.natives()) {
     if (k.op != n.op) continue;
     any = true;
+    q.operands = operandViews(graph, n, k);
     auto s = k.accepts(q);
     if (s) return &k;
     if (reasons) reasons->push_back("native " + std::string(k.name) + ": " + s.error().message());

@@ -326,6 +326,62 @@ TEST(Executable, RunAllGivesEveryResidentValue) {
   for (const auto& [v, t] : *all) EXPECT_EQ(t.dtype, exe->program().graph.type(v).dtype);
 }
 
+// Threads share out rows, columns, pixels, planes or output channels, whichever suits the sizes.
+TEST(Executable, SameBitsForEveryNumberOfThreads) {
+  if (!cpu() || cpu()->probe().status == DeviceStatus::Unavailable) GTEST_SKIP() << "no cpu";
+  const auto conv = [](const std::string& x, const std::string& w, const std::string& y,
+                       const std::string& attributes) {
+    return "%0:f32" + x + " = input() {name=\"x\" dtype=f32 shape=" + x + "}\n%1:f32" + w +
+           " = input() {name=\"w\" dtype=f32 shape=" + w + "}\n%2:f32" + y + " = conv(%0, %1) {" +
+           attributes + "}\n%3:f32" + y + " = relu(%2)\noutput \"y\" = %3\n";
+  };
+  const auto dot = [](const std::string& m, const std::string& n) {
+    const std::string x = "[" + m + ",40]", w = "[40," + n + "]", y = "[" + m + "," + n + "]";
+    return "%0:f32" + x + " = input() {name=\"x\" dtype=f32 shape=" + x + "}\n%1:f32" + w +
+           " = input() {name=\"w\" dtype=f32 shape=" + w + "}\n%2:f32" + y +
+           " = dot_general(%0, %1) {lhsBatch=[] rhsBatch=[] lhsContract=[1] "
+           "rhsContract=[0]}\n%3:f32" +
+           y + " = tanh(%2)\noutput \"y\" = %3\n";
+  };
+  const std::string near = "strides=[1,1] dilations=[1,1] padLow=[0,0] padHigh=[0,0] groups=1";
+  const std::string wide = "strides=[2,2] dilations=[1,1] padLow=[1,1] padHigh=[1,1] groups=2";
+  const std::string each = "strides=[1,1] dilations=[1,1] padLow=[1,1] padHigh=[1,1] groups=12";
+  const std::string bodies[] = {conv("[1,24,14,14]", "[40,24,1,1]", "[1,40,14,14]", near),
+                                conv("[1,90,5,5]", "[70,90,1,1]", "[1,70,5,5]", near),
+                                conv("[1,24,31,29]", "[40,24,1,1]", "[1,40,31,29]", near),
+                                conv("[2,12,31,29]", "[20,6,3,3]", "[2,20,16,15]", wide),
+                                conv("[1,12,31,29]", "[20,6,3,3]", "[1,20,16,15]", wide),
+                                conv("[1,12,28,28]", "[12,1,3,3]", "[1,12,28,28]", each),
+                                conv("[3,12,24,5]", "[12,1,3,3]", "[3,12,24,5]", each),
+                                dot("33", "200"),
+                                dot("300", "20"),
+                                dot("1", "331")};
+  for (const std::string& body : bodies) {
+    const Graph g = parsed(body);
+    std::vector<NamedTensor> inputs;
+    for (const Port& port : g.inputs) {
+      std::vector<int64_t> shape;
+      int64_t count = 1;
+      for (const Dim& d : g.type(port.value).shape) shape.push_back(d.value()), count *= d.value();
+      std::vector<float> v(static_cast<std::size_t>(count));
+      for (std::size_t k = 0; k < v.size(); ++k)
+        v[k] = static_cast<float>(k * 37 % 101) / 50 - 1 + static_cast<float>(k % 7) / 1024;
+      inputs.push_back({port.name, floats(std::move(shape), std::move(v))});
+    }
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 4}) {
+      CompileOptions o;
+      o.threads = threads;
+      auto exe = compile(g, o);
+      ASSERT_TRUE(exe) << exe.error().text();
+      auto out = exe->run(inputs);
+      ASSERT_TRUE(out) << out.error().text();
+      if (threads == 1) first = values((*out)[0].tensor);
+      EXPECT_EQ(values((*out)[0].tensor), first) << threads << " threads\n" << body;
+    }
+  }
+}
+
 // What follows a native kernel element by element becomes part of its step, and gives what the
 // interpreter gives.
 TEST(Epilogue, OfNativeKernels) {
@@ -402,6 +458,46 @@ TEST(Epilogue, OfNativeKernels) {
       for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-4) << k;
     }
   }
+}
+
+// A constant of 16 bits that is converted to f32 for a contraction stays as it is: neither the
+// conversion nor an f32 weight exists.
+TEST(Weights, ConvertedConstantsStayNarrow) {
+  if (!cpu() || cpu()->probe().status == DeviceStatus::Unavailable) GTEST_SKIP() << "no cpu";
+  constexpr int64_t kColumns = 96, kInner = 64;  // whole panels for all vectors
+  for (const DType t : {DType::F16, DType::BF16})
+    for (const bool transposed : {false, true}) {
+      std::vector<uint16_t> bits(kColumns * kInner);
+      for (std::size_t k = 0; k < bits.size(); ++k)  // of either dtype between 0.5 and 2
+        bits[k] = static_cast<uint16_t>((t == DType::F16 ? 0x3800 : 0x3f00) + k * 37 % 256);
+      Builder b("g", Stage::Model);
+      const Value x = b.input("x", DType::F32, {Dim::symbol("n"), Dim(kInner)});
+      Value w = b.constant(Literal::of(
+          t, transposed ? std::vector{kColumns, kInner} : std::vector{kInner, kColumns}, bits));
+      w = b.emit(OpKind::Convert, {w}, Attrs::of(ConvertAttrs{DType::F32}));
+      const Value y = b.emit(OpKind::DotGeneral, {x, w},
+                             Attrs::of(DotAttrs{{}, {}, {1}, {transposed ? 1 : 0}}));
+      b.output("y", b.emit(OpKind::Tanh, {y}));
+      auto g = std::move(b).finish();
+      ASSERT_TRUE(g) << g.error().text();
+      CompileOptions reference;
+      reference.device = "reference";
+      auto exe = compile(*g, CompileOptions{}), want = compile(*g, reference);
+      ASSERT_TRUE(exe && want) << (exe ? want.error().text() : exe.error().text());
+      EXPECT_EQ(exe->program().steps.size(), 1u) << print(exe->program());
+      for (const int64_t n : {1, 5, 70}) {
+        std::vector<float> in(static_cast<std::size_t>(n * kInner));
+        for (std::size_t k = 0; k < in.size(); ++k)
+          in[k] = static_cast<float>(static_cast<int>(k * 29 % 41) - 20) / 256;
+        auto got = exe->run({{"x", floats({n, kInner}, in)}});
+        auto expected = want->run({{"x", floats({n, kInner}, in)}});
+        ASSERT_TRUE(got && expected) << (got ? expected.error().text() : got.error().text());
+        const std::vector<float> p = values((*got)[0].tensor), q = values((*expected)[0].tensor);
+        ASSERT_EQ(p.size(), q.size());
+        for (std::size_t k = 0; k < p.size(); ++k) ASSERT_NEAR(p[k], q[k], 1e-5) << k;
+      }
+      EXPECT_EQ(exe->stats().nativeBytes, kColumns * kInner * 2);
+    }
 }
 
 }  // namespace

@@ -87,6 +87,9 @@ struct NativeKernel {
   bool (*writes)(const NativeQuery&, const StridedView& result) = nullptr;
   // How many trailing axes of the result are the columns of an epilogue; null: it takes none.
   std::size_t (*columns)(const NativeQuery&) = nullptr;
+  // Dtypes, a bit for each as in Caps, that it widens by itself: of operands but the first, an
+  // exact conversion of a constant of such a dtype is given as that constant.
+  uint32_t widens = 0;
 };
 
 }  // namespace rlx

@@ -90,9 +90,9 @@ class Scheduler {
     finishes_.assign(count, ValueId{});
     std::vector<bool>& resident = residency_.resident;
     for (std::size_t v = 0; v < count; ++v) resident[v] = forced_[v];
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
-      for (const ValueId x : graph_.nodes[n].inputs)
-        if (natives_[n] && x) resident[view(x).base.index] = true;
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (natives_[n])
+        for (const StridedView& x : operandsOf(n)) resident[x.base.index] = true;
     for (std::size_t v = 0; v < count; ++v)
       if (apart_[v]) resident[v] = true;
     for (const Port& p : graph_.outputs) resident[p.value.index] = live_[p.value.index] = true;
@@ -131,15 +131,14 @@ class Scheduler {
         if (!resident[v.index] && def.element && many_[v.index] && cost_[v.index] > kRecompute)
           resident[v.index] = true;
         // What this node asks of its operands.
-        for (const ValueId x : node.inputs) {
-          if (!x) continue;
-          if (natives_[n]) {
-            resident[view(x).base.index] = true;
-          } else if (def.reuses) {
+        if (natives_[n])
+          for (const StridedView& x : operandsOf(n)) resident[x.base.index] = true;
+        else if (def.reuses)
+          for (const ValueId x : node.inputs) {
+            if (!x) continue;
             const ValueId source = behindMoves(x);
             if (!opDef(graph_.definition(source).op).indexOnly) resident[source.index] = true;
           }
-        }
       }
     }
   }
@@ -260,8 +259,6 @@ class Scheduler {
     if (pick) r.violations.push_back(pick);
   }
 
-  StridedView view(ValueId v) const { return stridedView(graph_, v, &apart_); }
-
   // A native result that is only transposed, and then seen in a way that needs the transposed order
   // in memory, is written in that order at once.
   void redirectResults() {
@@ -293,13 +290,9 @@ class Scheduler {
   bool allAccept() const {
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (!natives_[n]) continue;
-      NativeQuery q{graph_, {n}, caps_, {}};
+      NativeQuery q{graph_, {n}, caps_, operandsOf(n)};
       bool changed = false;
-      for (const ValueId x : graph_.nodes[n].inputs) {
-        if (!x) continue;
-        q.operands.push_back(view(x));
-        changed = changed || apart_[q.operands.back().base.index];
-      }
+      for (const StridedView& x : q.operands) changed = changed || apart_[x.base.index];
       if (changed && !natives_[n]->accepts(q)) return false;
     }
     return true;
@@ -320,11 +313,9 @@ class Scheduler {
     return s;
   }
 
+  // Of a node with a native kernel.
   std::vector<StridedView> operandsOf(uint32_t n) const {
-    std::vector<StridedView> out;
-    for (const ValueId x : graph_.nodes[n].inputs)
-      if (x) out.push_back(view(x));
-    return out;
+    return operandViews(graph_, graph_.nodes[n], *natives_[n], &apart_);
   }
 
   Result<LoweredRegion> native(uint32_t n) {

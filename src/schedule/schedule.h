@@ -16,7 +16,13 @@ Result<Program> schedule(Graph graph, const Caps& caps,
 // The whole of a value's own buffer.
 StridedView rowMajorView(const Graph& graph, ValueId v);
 // The value as a strided view of the nearest value that it can be seen in without a copy, or of the
-// nearest one that is marked `resident`.
-StridedView stridedView(const Graph& graph, ValueId v, const std::vector<bool>* resident = nullptr);
+// nearest one that is marked `resident`. Exact conversions of constants of the dtypes `widens` (a
+// bit for each) are seen through too; then the view has the constant's dtype.
+StridedView stridedView(const Graph& graph, ValueId v, const std::vector<bool>* resident = nullptr,
+                        uint32_t widens = 0);
+// The present operands of a node as its native kernel is given them.
+std::vector<StridedView> operandViews(const Graph& graph, const Node& node,
+                                      const NativeKernel& kernel,
+                                      const std::vector<bool>* resident = nullptr);
 
 }  // namespace rlx

@@ -210,6 +210,31 @@ TEST(StridedView, AReshapeAcrossATransposeNeedsACopy) {
   EXPECT_EQ(text(Shape(split.strides)), "[2,1,4]");
 }
 
+TEST(StridedView, ConversionsOfConstantsThatTheReaderWidens) {
+  auto g = parseGraph(R"(graph "g" model {
+  %0:f16[2,3] = constant() {name="w" value=f16[2,3]#003c00400042004400450046}
+  %1:f32[2,3] = convert(%0) {dtype=f32}
+  %2:f32[3,2] = transpose(%1) {perm=[1,0]}
+  %3:bf16[2,3] = convert(%0) {dtype=bf16}
+  %4:f16[2,3] = input() {name="x" dtype=f16 shape=[2,3]}
+  %5:f32[2,3] = convert(%4) {dtype=f32}
+  output "y" = %2
+  output "a" = %3
+  output "b" = %5
+}
+)");
+  ASSERT_TRUE(g) << g.error().text();
+  const uint32_t f16 = bit(DType::F16);
+  const StridedView seen = stridedView(*g, {2}, nullptr, f16);
+  EXPECT_EQ(seen.base.index, 0u);
+  EXPECT_EQ(seen.dtype, DType::F16);
+  EXPECT_EQ(text(Shape(seen.strides)), "[1,3]");
+  EXPECT_EQ(stridedView(*g, {2}).base.index, 1u);
+  EXPECT_EQ(stridedView(*g, {2}, nullptr, bit(DType::BF16)).base.index, 1u);
+  EXPECT_EQ(stridedView(*g, {3}, nullptr, f16).base.index, 3u);  // not exact
+  EXPECT_EQ(stridedView(*g, {5}, nullptr, f16).base.index, 5u);  // not a constant
+}
+
 // Buffers alive in one step never share bytes, but for a result in place of an operand that dies.
 void expectNoOverlap(const Program& p, const MemoryPlan& plan) {
   const std::size_t n = p.buffers.size();

@@ -1,4 +1,5 @@
-// Strided views: reshape, transpose, slice and broadcast seen as address arithmetic.
+// Strided views: reshape, transpose, slice and broadcast seen as address arithmetic, and
+// conversions that a reader of the view makes itself.
 #include "ops/attrs.h"
 #include "ops/op.h"
 #include "schedule/schedule.h"
@@ -52,6 +53,12 @@ std::vector<Dim> contiguous(const Shape& s) {
   return strides;
 }
 
+// Whether every value of one float dtype is a value of the other.
+bool widensExactly(DType from, DType to) {
+  return isFloat(from) && isFloat(to) && info(from).mantissaBits <= info(to).mantissaBits &&
+         info(from).exponentBits <= info(to).exponentBits;
+}
+
 }  // namespace
 
 void NativeProgram::runPart(const NativeCall&, int64_t, int64_t, int64_t) {
@@ -66,15 +73,22 @@ StridedView rowMajorView(const Graph& g, ValueId v) {
   return {v, t.dtype, Dim(0), t.shape, contiguous(t.shape)};
 }
 
-StridedView stridedView(const Graph& g, ValueId v, const std::vector<bool>* resident) {
+StridedView stridedView(const Graph& g, ValueId v, const std::vector<bool>* resident,
+                        uint32_t widens) {
   const Node& n = g.definition(v);
   const TensorType& t = g.type(v);
   StridedView own = rowMajorView(g, v);
   if (resident && (*resident)[v.index]) return own;
+  if (n.op == OpKind::Convert) {
+    StridedView s = stridedView(g, n.inputs[0], resident);
+    const bool seen = (widens & bit(s.dtype)) && widensExactly(s.dtype, t.dtype) &&
+                      g.definition(s.base).op == OpKind::Constant;
+    return seen ? s : own;
+  }
   if (n.op != OpKind::Reshape && n.op != OpKind::Transpose && n.op != OpKind::Slice &&
       n.op != OpKind::Broadcast)
     return own;
-  StridedView s = stridedView(g, n.inputs[0], resident);
+  StridedView s = stridedView(g, n.inputs[0], resident, widens);
   const Shape from = s.shape;
   s.shape = t.shape;
   if (n.op == OpKind::Transpose) {
@@ -104,6 +118,15 @@ StridedView stridedView(const Graph& g, ValueId v, const std::vector<bool>* resi
   if (!reshapeStrides(from, s.strides, t.shape, &strides)) return own;
   s.strides = std::move(strides);
   return s;
+}
+
+std::vector<StridedView> operandViews(const Graph& g, const Node& node, const NativeKernel& kernel,
+                                      const std::vector<bool>* resident) {
+  std::vector<StridedView> out;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k)
+    if (node.inputs[k])
+      out.push_back(stridedView(g, node.inputs[k], resident, k > 0 ? kernel.widens : 0));
+  return out;
 }
 
 }  // namespace rlx

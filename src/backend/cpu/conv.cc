@@ -157,8 +157,9 @@ class ConvProgram final : public NativeProgram {
       const int64_t first = tile, stop = std::min(last, tile + together);
       for (; tile < stop; ++tile) {
         GemmArgs args{};
-        args.a = packed_.data() + (plane % attrs_.groups * count + tile) * mr() * (p.k + 1);
-        args.start = args.a + p.k * mr();
+        const float* const w =
+            packed_.data() + (plane % attrs_.groups * count + tile) * mr() * (p.k + 1);
+        args.a = w, args.start = w + p.k * mr();
         args.rowBytes = 4, args.colBytes = mr() * 4;
         args.k = p.k;
         args.aheadBytes = kAheadBytes;
@@ -321,7 +322,7 @@ class ConvProgram final : public NativeProgram {
 
 Status acceptsConv(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<ConvAttrs>();
-  RLX_OK(acceptsF32(q));
+  RLX_OK(acceptsDType(q, DType::F32));
   const StridedView& w = q.operands[1];
   constexpr int64_t kLeastChannels = 4;  // below, gathering costs more than it saves
   if (w.shape[0].value() / a.groups < kLeastChannels && !depthwiseTakes(q))
@@ -336,7 +337,7 @@ Status acceptsConv(const NativeQuery& q) {
 
 Result<std::unique_ptr<NativeProgram>> makeConv(const NativeQuery& q) {
   RLX_TRY(const IsaLevel isa, activeIsa());
-  RLX_TRY(const GemmKernels* const kernels, GemmKernels::get(isa));
+  RLX_TRY(const GemmKernels* const kernels, GemmKernels::get(isa, GemmType::F32));
   return std::unique_ptr<NativeProgram>(std::make_unique<ConvProgram>(q, kernels));
 }
 

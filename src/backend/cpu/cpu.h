@@ -22,7 +22,7 @@ struct Axis {
 };
 bool mergeable(const StridedView& v, const std::vector<int64_t>& axes);
 Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes);
-// Every f32 kernel here: Unsupported for results of other dtypes and without the instructions.
-Status acceptsF32(const NativeQuery& q);
+// Every kernel of one dtype here: Unsupported for results of others and without the instructions.
+Status acceptsDType(const NativeQuery& q, DType dtype);
 
 }  // namespace rlx::cpu

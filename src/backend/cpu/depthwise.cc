@@ -14,8 +14,6 @@ constexpr int64_t kMostStep = 4, kMostDilation = 16;
 constexpr int64_t kScratch = 4096;    // floats: half of a first cache of 32 KiB
 constexpr int64_t kMostWidth = 1024;  // columns of a block
 constexpr int64_t kTileRows = 4;
-constexpr int64_t kLeastRows = 7;    // of a plane for each thread that shares it
-constexpr int64_t kPlaneParts = 16;  // pieces of such rows, for threads that come late
 
 int64_t up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -32,10 +30,8 @@ struct Part {
 struct Layout {
   int64_t partRows = 0, columnParts = 0;
   int64_t pitch = 0, phases = 0;  // of a line; lines of a row
-  bool whole = false;             // those rows are one part
 
-  // For parts of at most so many rows of a plane.
-  Layout(const ConvProblem& p, int64_t rows) {
+  explicit Layout(const ConvProblem& p) {
     phases = p.step[kColumn];
     columnParts = std::max<int64_t>(1, (p.out[kColumn] + kMostWidth - 1) / kMostWidth);
     const int64_t width = (p.out[kColumn] + columnParts - 1) / columnParts;
@@ -45,8 +41,7 @@ struct Layout {
     const int64_t shared = (p.window[kRow] - 1) * p.dilation[kRow];
     const int64_t fit = (kScratch / rowPitch() - shared) / p.step[kRow];
     partRows = std::max({fit, 2 * shared / p.step[kRow], kTileRows}) / kTileRows * kTileRows;
-    partRows = std::min(partRows, rows);
-    whole = columnParts == 1 && partRows == rows;
+    partRows = std::min(partRows, p.out[kRow]);
   }
   int64_t rowPitch() const { return pitch * phases; }
   int64_t inputRows(const ConvProblem& p, int64_t rows) const {
@@ -58,8 +53,10 @@ struct Layout {
     return inputRows(p, partRows) * rowPitch() + kVectorSlack;
   }
   int64_t ahead(const ConvProblem& p) const {
-    return whole ? std::max<int64_t>(1, kScratch / partFloats(p)) : 1;
+    return whole(p) ? std::max<int64_t>(1, kScratch / partFloats(p)) : 1;
   }
+  // Whether a plane is one part.
+  bool whole(const ConvProblem& p) const { return columnParts == 1 && partRows == p.out[kRow]; }
 };
 
 // Copies what a part of the result reads of a plane of x, zeros around it.
@@ -99,22 +96,17 @@ class Planes {
          const NativeEpilogue* epilogue)
       : p_(p), layout_(layout), tapColumns_(tapColumns), epilogue_(epilogue) {}
 
-  // Rows [rowBegin, rowEnd) of planes [begin, end).
-  void run(int64_t begin, int64_t end, int64_t rowBegin, int64_t rowEnd) const {
+  void run(int64_t begin, int64_t end) const {
     const int64_t ahead = layout_.ahead(p_), floats = layout_.partFloats(p_);
     thread_local std::vector<float> scratch;  // kept from call to call
     if (const auto size = static_cast<std::size_t>(ahead * floats); scratch.size() < size)
       scratch.resize(size);
-    // Narrow rows write some elements behind them, too: of the next plane, which follows, where
-    // planes are done in one piece.
-    const float* const last = layout_.whole && rowEnd - rowBegin == p_.out[kRow]
-                                  ? p_.y + end * p_.out[kRow] * p_.out[kColumn]
-                                  : nullptr;
+    const float* const last = p_.y + end * p_.out[kRow] * p_.out[kColumn];
     for (Input first = inputOf(begin); first.index * p_.m < end;) {
       Input behind = first;
-      for (int64_t row = rowBegin; row < rowEnd; row += layout_.partRows)
+      for (int64_t row = 0; row < p_.out[kRow]; row += layout_.partRows)
         for (int64_t k = 0; k < layout_.columnParts; ++k) {
-          const Part at = part(row, std::min(rowEnd, row + layout_.partRows), k);
+          const Part at = part(row, k);
           const bool copied = !readsInside(p_, at);
           float* to = scratch.data();
           behind = first;
@@ -127,15 +119,20 @@ class Planes {
             runPart(i, std::max(begin, i.index * p_.m), std::min(end, (i.index + 1) * p_.m), at,
                     copied ? to : nullptr, last);
         }
+      // Small planes pass the epilogue together: a call costs as much as some of them.
+      if (epilogue_ && layout_.whole(p_))
+        epilogue_->apply(std::max(begin, first.index * p_.m), std::min(end, behind.index * p_.m), 0,
+                         p_.out[kRow] * p_.out[kColumn]);
       first = behind;
     }
   }
 
  private:
-  Part part(int64_t row, int64_t rowEnd, int64_t k) const {
+  Part part(int64_t row, int64_t k) const {
     const int64_t width = p_.out[kColumn], parts = layout_.columnParts;
     const int64_t column = width * k / parts;
-    return {row, rowEnd - row, column, width * (k + 1) / parts - column};
+    return {row, std::min(layout_.partRows, p_.out[kRow] - row), column,
+            width * (k + 1) / parts - column};
   }
   // A plane of the input, counted without a division for each.
   struct Input {
@@ -165,8 +162,10 @@ class Planes {
     b.tapColumns = tapColumns_;
     b.windowRows = p_.window[kRow], b.windowColumns = p_.window[kColumn];
     b.wStride = p_.wColumn;
+    const bool whole = layout_.whole(p_);
     for (int64_t plane = begin; plane < end; ++plane) {
-      b.end = last ? last : p_.y + (plane * p_.out[kRow] + part.row + part.rows) * p_.out[kColumn];
+      // Narrow rows write some elements of the next plane, too, unless that is done already.
+      b.end = whole ? last : p_.y + (plane + 1) * p_.out[kRow] * p_.out[kColumn];
       const int64_t channel = plane - input.batch * p_.groups * p_.m;
       b.w = p_.w + channel * p_.wRow;
       b.bias = p_.bias ? p_.bias[channel * p_.biasStride] : 0;
@@ -180,7 +179,7 @@ class Planes {
     b.to = p_.y + plane * pixels + first, b.toRow = width;
     b.rows = part.rows, b.width = part.width;
     depthwiseBlock(b);
-    if (!epilogue_) return;
+    if (!epilogue_ || layout_.whole(p_)) return;
     if (part.width == width)
       epilogue_->apply(plane, plane + 1, first, first + part.rows * width);
     else
@@ -221,28 +220,15 @@ int64_t Depthwise::memory() const {
 Status Depthwise::run(const ConvProblem& p, int threads, const NativeEpilogue* epilogue) {
   const int64_t planes = p.batch * p.groups * p.m;
   if (planes == 0 || p.out[kRow] == 0 || p.out[kColumn] == 0) return Ok{};
-  // Threads share out rows rather than planes where there is one image, as the convolutions around
-  // do: what a thread wrote it reads again.
-  const int64_t height = p.out[kRow];
-  const int64_t rowParts =
-      p.batch == 1 && height % threads == 0 && height >= kLeastRows * threads ? threads : 1;
-  const int64_t planeParts = rowParts == 1 ? planes : std::min<int64_t>(planes, kPlaneParts);
-  const Layout layout(p, height / rowParts);
+  const Layout layout(p);
   tapColumns_.resize(static_cast<std::size_t>(p.window[kColumn]));
   for (std::size_t k = 0; k < tapColumns_.size(); ++k) {
     const int64_t column = static_cast<int64_t>(k) * p.dilation[kColumn];
     tapColumns_[k] = column % layout.phases * layout.pitch + column / layout.phases;
   }
   const Planes work(p, layout, tapColumns_.data(), epilogue);
-  ThreadPool::parallelFor(threads, rowParts * planeParts, [&](int64_t begin, int64_t end) {
-    while (begin < end) {
-      const int64_t row = begin / planeParts, first = begin % planeParts;
-      const int64_t stop = std::min(planeParts, first + end - begin);
-      work.run(planes * first / planeParts, planes * stop / planeParts, height * row / rowParts,
-               height * (row + 1) / rowParts);
-      begin += stop - first;
-    }
-  });
+  ThreadPool::parallelFor(threads, planes,
+                          [&](int64_t begin, int64_t end) { work.run(begin, end); });
   return Ok{};
 }
 

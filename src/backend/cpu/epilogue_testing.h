@@ -9,9 +9,10 @@
 namespace rlx::cpu {
 
 // Marks what it was told is complete, and keeps the values of that moment.
+template <class T>
 class Recorder final : public NativeEpilogue {
  public:
-  Recorder(const float* y, int64_t rows, int64_t columns)
+  Recorder(const T* y, int64_t rows, int64_t columns)
       : y_(y),
         columns_(columns),
         calls_(static_cast<std::size_t>(rows * columns)),
@@ -32,10 +33,10 @@ class Recorder final : public NativeEpilogue {
   }
 
  private:
-  const float* y_;
+  const T* y_;
   int64_t columns_;
   mutable std::vector<int> calls_;
-  mutable std::vector<float> values_;
+  mutable std::vector<T> values_;
 };
 
 }  // namespace rlx::cpu

@@ -12,11 +12,20 @@ namespace {
 constexpr int kUnroll = 4;                // steps of k per loop iteration
 constexpr int kLine = 64, kAhead = 4096;  // B is fetched a page ahead, where hardware stops
 
+constexpr int sumBytes(GemmType t) {
+  return t == GemmType::F64 ? 8 : 4;
+}
+constexpr int panelBytes(GemmType t) {
+  return t == GemmType::F64 ? 8 : t == GemmType::F32 ? 4 : 2;
+}
+
 // Registers: accumulators 0 .. rows*vectors-1, then one per B vector, then the broadcast of A.
 class Generator : public Xbyak::CodeGenerator {
  public:
-  Generator(int rows, int vectors, bool wide) : Xbyak::CodeGenerator(16 * 1024), wide_(wide) {
-    const int bytes = wide ? 64 : 32;
+  Generator(int rows, int vectors, IsaLevel isa, GemmType type)
+      : Xbyak::CodeGenerator(16 * 1024), wide_(isa == IsaLevel::Avx512), type_(type) {
+    const int bytes = wide_ ? kMaxVectorBytes : kMaxVectorBytes / 2;  // of a vector of sums
+    const int bBytes = bytes / sumBytes(type) * panelBytes(type);
     const auto acc = [&](int i, int j) { return vec(i * vectors + j); };
     const auto b = [&](int j) { return vec(rows * vectors + j); };
     const auto a = vec(rows * vectors + vectors);
@@ -40,14 +49,14 @@ class Generator : public Xbyak::CodeGenerator {
     Xbyak::Label strided, fromZero, started;
     test(bRow, bRow);
     jnz(strided);
-    mov(bRow, vectors * bytes);
+    mov(bRow, vectors * bBytes);
     mov(bAhead, kAhead);
     L(strided);
     mov(row3, ptr[args + offsetof(GemmArgs, start)]);
     test(row3, row3);
     jz(fromZero, T_NEAR);
     for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < vectors; ++j) broadcast(acc(i, j), row3 + 4 * i);
+      for (int j = 0; j < vectors; ++j) broadcast(acc(i, j), row3 + sumBytes(type) * i);
     jmp(started, T_NEAR);
     L(fromZero);
     for (int i = 0; i < rows; ++i)
@@ -57,7 +66,7 @@ class Generator : public Xbyak::CodeGenerator {
     lea(pa3, ptr[pa + row3]);
     if (rows > 6) lea(pa6, ptr[pa3 + row3]);
     auto step = [&] {
-      for (int j = 0; j < vectors; ++j) load(b(j), ptr[pb + j * bytes]);
+      for (int j = 0; j < vectors; ++j) load(b(j), ptr[pb + j * bBytes]);
       add(pb, bRow);
       for (int i = 0; i < rows; ++i) {
         const Xbyak::Reg64 base = i < 3 ? pa : i < 6 ? pa3 : pa6;
@@ -78,7 +87,7 @@ class Generator : public Xbyak::CodeGenerator {
     align(32);
     L(loop);
     for (int u = 0; u < kUnroll; ++u) {
-      for (int at = 0; at < vectors * bytes; at += kLine) prefetcht0(ptr[pb + bAhead + at]);
+      for (int at = 0; at < vectors * bBytes; at += kLine) prefetcht0(ptr[pb + bAhead + at]);
       if (u % 2 == 0) prefetcht0(ptr[pa + ahead]);
       step();
     }
@@ -108,44 +117,57 @@ class Generator : public Xbyak::CodeGenerator {
   // One register number, used as Zmm or Ymm.
   struct Vec {
     int index;
+    Xbyak::Zmm zmm() const { return Xbyak::Zmm(index); }
+    Xbyak::Ymm ymm() const { return Xbyak::Ymm(index); }
   };
   Vec vec(int index) const { return {index}; }
   void zero(Vec v) {
-    if (wide_)
-      vpxord(Xbyak::Zmm(v.index), Xbyak::Zmm(v.index), Xbyak::Zmm(v.index));
-    else
-      vxorps(Xbyak::Ymm(v.index), Xbyak::Ymm(v.index), Xbyak::Ymm(v.index));
+    wide_ ? vpxord(v.zmm(), v.zmm(), v.zmm()) : vxorps(v.ymm(), v.ymm(), v.ymm());
   }
+  // A vector of B, as sums are.
   void load(Vec v, const Xbyak::Address& at) {
-    wide_ ? vmovups(Xbyak::Zmm(v.index), at) : vmovups(Xbyak::Ymm(v.index), at);
+    switch (type_) {
+      case GemmType::F32:
+      case GemmType::F64: wide_ ? vmovups(v.zmm(), at) : vmovups(v.ymm(), at); return;
+      case GemmType::F16Panels: wide_ ? vcvtph2ps(v.zmm(), at) : vcvtph2ps(v.ymm(), at); return;
+      case GemmType::BF16Panels:
+        wide_ ? vpmovzxwd(v.zmm(), at) : vpmovzxwd(v.ymm(), at);
+        wide_ ? vpslld(v.zmm(), v.zmm(), 16) : vpslld(v.ymm(), v.ymm(), 16);
+        return;
+    }
   }
   void store(const Xbyak::Address& at, Vec v) {
-    wide_ ? vmovups(at, Xbyak::Zmm(v.index)) : vmovups(at, Xbyak::Ymm(v.index));
+    wide_ ? vmovups(at, v.zmm()) : vmovups(at, v.ymm());
   }
   void broadcast(Vec v, const Xbyak::RegExp& at) {
-    wide_ ? vbroadcastss(Xbyak::Zmm(v.index), ptr[at]) : vbroadcastss(Xbyak::Ymm(v.index), ptr[at]);
+    if (type_ == GemmType::F64)
+      wide_ ? vbroadcastsd(v.zmm(), ptr[at]) : vbroadcastsd(v.ymm(), ptr[at]);
+    else
+      wide_ ? vbroadcastss(v.zmm(), ptr[at]) : vbroadcastss(v.ymm(), ptr[at]);
   }
   void fma(Vec acc, Vec a, Vec b) {
-    if (wide_)
-      vfmadd231ps(Xbyak::Zmm(acc.index), Xbyak::Zmm(a.index), Xbyak::Zmm(b.index));
+    if (type_ == GemmType::F64)
+      wide_ ? vfmadd231pd(acc.zmm(), a.zmm(), b.zmm()) : vfmadd231pd(acc.ymm(), a.ymm(), b.ymm());
     else
-      vfmadd231ps(Xbyak::Ymm(acc.index), Xbyak::Ymm(a.index), Xbyak::Ymm(b.index));
+      wide_ ? vfmadd231ps(acc.zmm(), a.zmm(), b.zmm()) : vfmadd231ps(acc.ymm(), a.ymm(), b.ymm());
   }
   bool wide_;
+  GemmType type_;
 };
 
 }  // namespace
 
 struct GemmKernelFactory {
-  static Status make(GemmKernels& k, IsaLevel isa) {
+  static Status make(GemmKernels& k, IsaLevel isa, GemmType type) {
     const bool wide = isa == IsaLevel::Avx512;
-    k.lanes_ = wide ? 16 : 8;
+    k.sumBytes_ = sumBytes(type);
+    k.lanes_ = (wide ? kMaxVectorBytes : kMaxVectorBytes / 2) / k.sumBytes_;
     for (int v = 0; v < kMaxVectors; ++v) {
       // Eight accumulators keep two fused multiply-adds a cycle busy; more rows only add
       // remainders.
       k.rows_[v] = wide || v == 0 ? 8 : 4;
       for (int r = 0; r < k.rows_[v]; ++r) {
-        Generator g(r + 1, v + 1, wide);
+        Generator g(r + 1, v + 1, isa, type);
         if (Xbyak::GetError() != Xbyak::ERR_NONE)
           return Error(Errc::Internal, std::string("micro-kernel generation: ") +
                                            Xbyak::ConvertErrorToString(Xbyak::GetError()));
@@ -163,14 +185,15 @@ struct GemmKernelFactory {
   }
 };
 
-Result<const GemmKernels*> GemmKernels::get(IsaLevel isa) {
+Result<const GemmKernels*> GemmKernels::get(IsaLevel isa, GemmType type) {
   static std::mutex mutex;
-  static std::unique_ptr<GemmKernels> made[2];
+  static std::unique_ptr<GemmKernels> made[2][kGemmTypes];
   const std::lock_guard lock(mutex);
-  std::unique_ptr<GemmKernels>& slot = made[static_cast<std::size_t>(isa)];
+  std::unique_ptr<GemmKernels>& slot =
+      made[static_cast<std::size_t>(isa)][static_cast<std::size_t>(type)];
   if (!slot) {
     auto k = GemmKernelFactory::create();
-    RLX_OK(GemmKernelFactory::make(*k, isa));
+    RLX_OK(GemmKernelFactory::make(*k, isa, type));
     slot = std::move(k);
   }
   return static_cast<const GemmKernels*>(slot.get());
@@ -179,14 +202,15 @@ Result<const GemmKernels*> GemmKernels::get(IsaLevel isa) {
 void GemmKernels::run(const GemmArgs& args, int rows, int vectors, int64_t width) const {
   const int64_t nr = int64_t{vectors} * lanes_;
   if (width == nr) return kernel(rows, vectors)(&args);
-  float edge[kMaxRows * kMaxVectors * kMaxLanes];
-  auto* to = reinterpret_cast<std::byte*>(args.c);
+  alignas(kMaxVectorBytes) std::byte edge[kMaxRows * kMaxVectors * kMaxVectorBytes];
+  auto* to = static_cast<std::byte*>(args.c);
   const int64_t rowBytes = args.cRowBytes;
   GemmArgs inside = args;
-  inside.c = edge, inside.cRowBytes = nr * 4;
+  inside.c = edge, inside.cRowBytes = nr * sumBytes_;
   kernel(rows, vectors)(&inside);
   for (int r = 0; r < rows; ++r)
-    std::memcpy(to + r * rowBytes, edge + r * nr, static_cast<std::size_t>(width) * 4);
+    std::memcpy(to + r * rowBytes, edge + r * inside.cRowBytes,
+                static_cast<std::size_t>(width * sumBytes_));
 }
 
 int vectorsFor(int64_t n, int lanes) {

@@ -1,9 +1,11 @@
-// Native kernels of the CPU: f32 dot_general on generated micro-kernels, the weight packed once.
+// Native kernels of the CPU: dot_general of floats on generated micro-kernels, the weight packed
+// once. f16 and bf16 are widened on their way to the kernels, and sums rounded on their way back.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/conv.h"
@@ -12,6 +14,7 @@
 #include "backend/cpu/packed.h"
 #include "backend/cpu/pool.h"
 #include "backend/cpu/vector_code.h"
+#include "base/half.h"
 #include "base/threads.h"
 #include "ops/attrs.h"
 #include "schedule/native.h"
@@ -39,10 +42,11 @@ Axis merged(const NativeTensor& t, const std::vector<int64_t>& axes) {
   return a;
 }
 
-Status acceptsF32(const NativeQuery& q) {
+Status acceptsDType(const NativeQuery& q, DType dtype) {
   const DType t = q.graph.type(q.get().results[0]).dtype;
-  if (t != DType::F32)
-    return Error(Errc::Unsupported, "dtype " + std::string(name(t)) + ", takes f32");
+  if (t != dtype)
+    return Error(Errc::Unsupported,
+                 "dtype " + std::string(name(t)) + ", takes " + std::string(name(dtype)));
   auto isa = activeIsa();
   if (!isa) return std::move(isa).error();
   return Ok{};
@@ -57,33 +61,94 @@ struct DotAxes {
 };
 constexpr std::size_t kBatchAxes = 8;
 
+// Per type of elements: its dtype, the type of its sums, the micro-kernels for B of this type, and
+// the dtypes of B beside its own.
+template <class T>
+struct Elements;
+template <>
+struct Elements<float> {
+  using Sum = float;
+  static constexpr DType kDType = DType::F32;
+  static constexpr uint32_t kWidens = bit(DType::F16) | bit(DType::BF16);
+  static constexpr GemmType kKernels = GemmType::F32;
+};
+template <>
+struct Elements<double> {
+  using Sum = double;
+  static constexpr DType kDType = DType::F64;
+  static constexpr uint32_t kWidens = 0;
+  static constexpr GemmType kKernels = GemmType::F64;
+};
+template <>
+struct Elements<F16> {
+  using Sum = float;
+  static constexpr DType kDType = DType::F16;
+  static constexpr uint32_t kWidens = 0;
+  static constexpr GemmType kKernels = GemmType::F16Panels;
+};
+template <>
+struct Elements<BF16> {
+  using Sum = float;
+  static constexpr DType kDType = DType::BF16;
+  static constexpr uint32_t kWidens = 0;
+  static constexpr GemmType kKernels = GemmType::BF16Panels;
+};
+
+template <class T>
+void assign(T& to, T from) {
+  to = from;
+}
+void assign(float& to, F16 from) {
+  to = f16ToF32(from.bits);
+}
+void assign(float& to, BF16 from) {
+  to = bf16ToF32(from.bits);
+}
+
+// to[i] = from[i * step] for i in [0, count).
+template <class From, class To>
+void copyRow(const From* from, int64_t step, To* to, int64_t count) {
+  if (step != 1) {
+    for (int64_t i = 0; i < count; ++i) assign(to[i], from[i * step]);
+  } else if constexpr (std::is_same_v<From, To>) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(To));
+  } else {
+    widenRow(from, to, count);
+  }
+}
+
 // Packs columns [first, first + width) of a [k, n] matrix into panels of `nr` columns.
-void packPanel(const float* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width,
-               int64_t nr, float* to) {
+template <class From, class To>
+void packPanel(const From* b, int64_t rowStride, int64_t colStride, int64_t k, int64_t width,
+               int64_t nr, To* to) {
+  for (int64_t p = 0; p < k; ++p)
+    for (int64_t j = width; j < nr; ++j) to[p * nr + j] = To{};
   if (colStride == 1) {
-    for (int64_t p = 0; p < k; ++p, to += nr) {
-      std::memcpy(to, b + p * rowStride, static_cast<std::size_t>(width) * 4);
-      for (int64_t j = width; j < nr; ++j) to[j] = 0;
-    }
+    for (int64_t p = 0; p < k; ++p) copyRow(b + p * rowStride, 1, to + p * nr, width);
     return;
   }
-  for (int64_t p = 0; p < k; ++p)
-    for (int64_t j = width; j < nr; ++j) to[p * nr + j] = 0;
-  if (rowStride == 1) return transposeRows(b, colStride, to, nr, k, width);
+  if constexpr (std::is_floating_point_v<To>)
+    if (rowStride == 1) return transposeRows(b, colStride, to, nr, k, width);
   constexpr int64_t kBlock = 16;  // rows at a time, so that reads along k stay in cache lines
   for (int64_t p0 = 0; p0 < k; p0 += kBlock)
     for (int64_t j = 0; j < width; ++j)
       for (int64_t p = p0; p < std::min(k, p0 + kBlock); ++p)
-        to[p * nr + j] = b[p * rowStride + j * colStride];
+        assign(to[p * nr + j], b[p * rowStride + j * colStride]);
 }
 
+// A contraction of A and C of elements T and B of W. Where B is constant it is packed as it is,
+// else as the sums are.
+template <class T, class W>
 class DotProgram final : public NativeProgram {
+  using Sum = typename Elements<T>::Sum;
+  static constexpr int64_t kSumBytes = sizeof(Sum);
+
  public:
   static Result<std::unique_ptr<NativeProgram>> make(const NativeQuery& q) {
     RLX_TRY(const IsaLevel isa, activeIsa());
-    RLX_TRY(const GemmKernels* const kernels, GemmKernels::get(isa));
     auto d = std::make_unique<DotProgram>();
-    d->kernels_ = kernels;
+    RLX_TRY(d->kernels_, GemmKernels::get(isa, Elements<Sum>::kKernels));
+    RLX_TRY(d->constantKernels_, GemmKernels::get(isa, Elements<W>::kKernels));
     d->attrs_ = q.get().attrs.as<DotAttrs>();
     const StridedView& rhs = q.operands[1];
     d->axes_.lhsFree =
@@ -106,7 +171,7 @@ class DotProgram final : public NativeProgram {
     if (constant_) {
       RLX_OK(packConstant(p, call.threads));
       runShared(p, packed_.data(), call.threads);
-    } else if (p.batch >= call.threads || call.threads == 1) {
+    } else if (p.batch > 1 && p.batch >= call.threads) {
       ThreadPool::parallelFor(call.threads, p.batch, [&](int64_t begin, int64_t end) {
         runBatches(p, begin * p.m.extent, end * p.m.extent);
       });
@@ -121,7 +186,7 @@ class DotProgram final : public NativeProgram {
   }
 
   int64_t memory() const override {
-    return static_cast<int64_t>((packed_.size() + scratch_.size()) * sizeof(float));
+    return static_cast<int64_t>(packed_.size() * sizeof(W) + scratch_.size() * sizeof(Sum));
   }
   Status prepare(const NativeCall& call) override {
     const Problem p = problem(call);
@@ -138,19 +203,16 @@ class DotProgram final : public NativeProgram {
       const int64_t all = p.m.extent * p.batch;
       return runBatches(p, all / units * begin, all / units * end);
     }
-    const int64_t rows = p.m.extent / units;
-    for (int64_t r0 = rows * begin; r0 < rows * end; r0 += kBlockRows) {
-      const int64_t r1 = std::min(rows * end, r0 + kBlockRows);
-      for (int64_t j = 0; j < p.panels; ++j)
-        tile(p, packed_.data() + j * p.ka.extent * p.nr, j, r0, r1, Ahead::Yes);
-    }
+    const int64_t rows = p.m.extent / units, block = blockRows(p);
+    for (int64_t r0 = rows * begin; r0 < rows * end; r0 += block)
+      runBlock(p, packed_.data(), r0, std::min(rows * end, r0 + block), 0, p.panels);
   }
   int64_t grain(const NativeCall& call, int64_t units) const override {
     if (!constant_) {
       // Results or terms of a few parts stay in the second cache; each part packs B again.
       const Problem p = problem(call);
       const int64_t all = std::max<int64_t>(1, p.m.extent * p.batch / units);
-      const int64_t wanted = kPartFloats / std::max<int64_t>({1, p.n.extent, p.ka.extent});
+      const int64_t wanted = kPartSums / std::max<int64_t>({1, p.n.extent, p.ka.extent});
       return (std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, p.m.extent)) + all - 1) / all;
     }
     const int64_t rows = std::max<int64_t>(1, problem(call).m.extent / units);
@@ -161,8 +223,9 @@ class DotProgram final : public NativeProgram {
   struct Problem {
     Axis m, n, ka, kb;
     int64_t cRow = 0;  // stride of C along m; along n it is 1
-    const float *a = nullptr, *b = nullptr;
-    float* c = nullptr;
+    const T* a = nullptr;
+    const W* b = nullptr;
+    T* c = nullptr;
     const NativeEpilogue* epilogue = nullptr;
     int64_t row = 0, column = 0;  // of the whole result where C starts
     int64_t batch = 1, nr = 0, panels = 0;
@@ -170,9 +233,18 @@ class DotProgram final : public NativeProgram {
     std::size_t batchAxes = 0;
     std::array<int64_t, kBatchAxes> batchExtents{}, aBatch{}, bBatch{}, cBatch{};
   };
+  // Rows of A as the micro-kernels read them; strides count elements.
+  struct Rows {
+    const Sum* from;
+    int64_t row, column;
+  };
+  static constexpr bool kWidens = !std::is_same_v<T, Sum>;
   static constexpr int64_t kBlockRows = 128;  // rows of A that stay in the second cache
   static constexpr int64_t kGrainRows = 32;   // rows for which reading B pays
-  static constexpr int64_t kPartFloats = 32 * 1024;
+  static constexpr int64_t kPartSums = 32 * 1024;
+  // Of rows or a panel that are widened: they stay in the second cache.
+  static constexpr int64_t kWideSums = 128 * 1024;
+  static constexpr int64_t kWidenedRows = 48;  // rows for which widening a panel pays
 
   Problem problem(const NativeCall& call) const {
     const NativeTensor &a = call.operands[0], &b = call.operands[1];
@@ -181,9 +253,9 @@ class DotProgram final : public NativeProgram {
     p.n = merged(b, axes_.rhsFree);
     p.ka = merged(a, attrs_.lhsContract);
     p.kb = merged(b, attrs_.rhsContract);
-    p.c = reinterpret_cast<float*>(call.result.data);
-    p.a = reinterpret_cast<const float*>(a.data);
-    p.b = reinterpret_cast<const float*>(b.data);
+    p.c = reinterpret_cast<T*>(call.result.data);
+    p.a = reinterpret_cast<const T*>(a.data);
+    p.b = reinterpret_cast<const W*>(b.data);
     p.epilogue = call.epilogue;
     p.batchAxes = attrs_.lhsBatch.size();
     for (std::size_t k = 0; k < p.batchAxes; ++k) {
@@ -207,7 +279,7 @@ class DotProgram final : public NativeProgram {
     for (int64_t i = 0; i < p.batch; ++i)
       for (int64_t r = 0; r < p.m.extent; ++r)
         std::memset(p.c + batchOffset(p, i, p.cBatch) + r * p.cRow, 0,
-                    static_cast<std::size_t>(p.n.extent) * 4);
+                    static_cast<std::size_t>(p.n.extent) * sizeof(T));
     return true;
   }
   static Problem element(const Problem& p, int64_t i) {
@@ -243,50 +315,128 @@ class DotProgram final : public NativeProgram {
     packAll(p, packed_.data(), threads);
     return Ok{};
   }
-  static void packAll(const Problem& p, float* to, int threads) {
+  template <class Panel>
+  static void packAll(const Problem& p, Panel* to, int threads) {
     ThreadPool::parallelFor(threads, p.panels, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j) pack(p, j, to + j * p.ka.extent * p.nr);
     });
   }
-  static void pack(const Problem& p, int64_t panel, float* to) {
+  template <class Panel>
+  static void pack(const Problem& p, int64_t panel, Panel* to) {
     packPanel(p.b + panel * p.nr * p.n.stride, p.kb.stride, p.n.stride, p.ka.extent,
               std::min(p.nr, p.n.extent - panel * p.nr), p.nr, to);
   }
 
+  enum class Use : uint8_t { Rows, Panel };
+  // Memory of this thread, kept from call to call.
+  template <Use>
+  static Sum* threadMemory(int64_t count) {
+    thread_local std::vector<Sum> memory;
+    if (const auto size = static_cast<std::size_t>(count); memory.size() < size)
+      memory.resize(size);
+    return memory.data();
+  }
+  // The most rows of A that rowsOf takes.
+  static int64_t mostRows(const Problem& p) {
+    if (!kWidens) return p.m.extent;
+    return std::max(kGrainRows, kWideSums / p.ka.extent / kMaxRows * kMaxRows);
+  }
+  static int64_t blockRows(const Problem& p) { return std::min(kBlockRows, mostRows(p)); }
+  // Rows [r0, r1) of A, widened into memory of this thread where they need it; valid until the next
+  // call there.
+  static Rows rowsOf(const Problem& p, int64_t r0, int64_t r1) {
+    const T* const a = p.a + r0 * p.m.stride;
+    if constexpr (kWidens) {
+      // Line by line in the order of memory. Lines of a power of 2 would share a set of the cache.
+      constexpr int64_t kGap = 16;
+      const bool alongRows = p.m.stride == 1;
+      const int64_t lines = alongRows ? p.ka.extent : r1 - r0;
+      const int64_t length = alongRows ? r1 - r0 : p.ka.extent, pitch = length + kGap;
+      const Axis &across = alongRows ? p.ka : p.m, &along = alongRows ? p.m : p.ka;
+      Sum* const wide = threadMemory<Use::Rows>(lines * pitch);
+      for (int64_t i = 0; i < lines; ++i)
+        copyRow(a + i * across.stride, along.stride, wide + i * pitch, length);
+      return alongRows ? Rows{wide, 1, pitch} : Rows{wide, pitch, 1};
+    } else {
+      return {a, p.m.stride, p.ka.stride};
+    }
+  }
+
+  template <class Panel>
+  const GemmKernels& kernels() const {
+    return std::is_same_v<Panel, Sum> ? *kernels_ : *constantKernels_;
+  }
+
   static constexpr int64_t kMostPrefetch = 4096;  // bytes with one tile: more would stall it
   enum class Ahead : uint8_t { No, Yes };
-  // Rows [r0, r1) of panel j. Ahead: another packed panel follows in memory.
-  void tile(const Problem& p, const float* panel, int64_t j, int64_t r0, int64_t r1,
-            Ahead ahead) const {
+  // Rows [r0, r1), which `rows` are, of panel j. Ahead: another packed panel follows in memory.
+  template <class Panel>
+  void tile(const Problem& p, const Rows& rows, const Panel* panel, int64_t j, int64_t r0,
+            int64_t r1, Ahead ahead) const {
     const int64_t width = std::min(p.nr, p.n.extent - j * p.nr);
     GemmArgs args{};
-    args.rowBytes = p.m.stride * 4, args.colBytes = p.ka.stride * 4, args.cRowBytes = p.cRow * 4;
+    args.rowBytes = rows.row * kSumBytes, args.colBytes = rows.column * kSumBytes;
+    args.cRowBytes = (kWidens ? p.nr : p.cRow) * kSumBytes;
     args.b = panel;
     args.k = p.ka.extent;
     // The next panel is fetched meanwhile, a share of it with each tile; it may be another
     // matrix's.
-    const int64_t panelBytes = p.ka.extent * p.nr * 4, mr = kernels_->rows(p.vectors);
+    const int64_t panelBytes = p.ka.extent * p.nr * static_cast<int64_t>(sizeof(Panel));
+    const int64_t mr = kernels_->rows(p.vectors);
     const int64_t share = std::min(kMostPrefetch, panelBytes * mr / std::max(r1 - r0, mr));
     const char* next = reinterpret_cast<const char*>(panel) + panelBytes;
     for (int64_t i = r0; i < r1; i += mr) {
       for (int64_t b = 0; ahead == Ahead::Yes && b < share; b += 64) __builtin_prefetch(next + b);
       next += share;
-      args.a = p.a + i * p.m.stride;
-      args.c = p.c + i * p.cRow + j * p.nr;
-      kernels_->run(args, static_cast<int>(std::min(mr, r1 - i)), p.vectors, width);
+      args.a = rows.from + (i - r0) * rows.row;
+      multiply(p, kernels<Panel>(), args, std::min(mr, r1 - i), p.c + i * p.cRow + j * p.nr, width);
     }
     finish(p, r0, r1, j * p.nr, j * p.nr + width);
+  }
+  // One tile of `rows` rows to c, rounded where sums are wider.
+  static void multiply(const Problem& p, const GemmKernels& kernels, GemmArgs& args, int64_t rows,
+                       T* c, int64_t width) {
+    if constexpr (kWidens) {
+      alignas(kMaxVectorBytes) Sum sums[kMaxRows * kMaxVectors * kMaxLanes];
+      args.c = sums;
+      kernels.kernel(static_cast<int>(rows), p.vectors)(&args);
+      for (int64_t r = 0; r < rows; ++r) narrowRow(sums + r * p.nr, c + r * p.cRow, width);
+    } else {
+      args.c = c;
+      kernels.run(args, static_cast<int>(rows), p.vectors, width);
+    }
   }
   static void finish(const Problem& p, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
     if (p.epilogue && r1 > r0 && c1 > c0)
       p.epilogue->apply(p.row + r0, p.row + r1, p.column + c0, p.column + c1);
   }
 
+  // Rows [r0, r1), at most blockRows, of panels [from, to).
+  template <class Panel>
+  void runBlock(const Problem& p, const Panel* packed, int64_t r0, int64_t r1, int64_t from,
+                int64_t to) const {
+    const Rows rows = rowsOf(p, r0, r1);
+    const int64_t size = p.ka.extent * p.nr;
+    for (int64_t j = from; j < to; ++j)
+      if (std::is_same_v<Panel, Sum> || r1 - r0 < kWidenedRows || size > kWideSums)
+        tile(p, rows, packed + j * size, j, r0, r1, Ahead::Yes);
+      else
+        tile(p, rows, widened(packed + j * size, size), j, r0, r1, Ahead::No);
+  }
+  // A panel, or a copy that is valid until the next call of this thread.
+  static const Sum* widened(const Sum* panel, int64_t) { return panel; }
+  static const Sum* widened(const auto* panel, int64_t size) {
+    Sum* const to = threadMemory<Use::Panel>(size);
+    copyRow(panel, 1, to, size);
+    return to;
+  }
+
   // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
-  void runShared(const Problem& p, const float* packed, int threads) const {
+  template <class Panel>
+  void runShared(const Problem& p, const Panel* packed, int threads) const {
     const int64_t mr = kernels_->rows(p.vectors);
     int64_t block = (p.m.extent + threads - 1) / threads;
-    block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, kBlockRows);
+    block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, blockRows(p));
     const int64_t blocks = (p.m.extent + block - 1) / block;
     // Few row blocks: split the panels as well, in groups.
     const int64_t groups =
@@ -295,15 +445,14 @@ class DotProgram final : public NativeProgram {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t r0 = t / groups * block, r1 = std::min(p.m.extent, r0 + block);
         const int64_t g = t % groups;
-        for (int64_t j = p.panels * g / groups; j < p.panels * (g + 1) / groups; ++j)
-          tile(p, packed + j * p.ka.extent * p.nr, j, r0, r1, Ahead::Yes);
+        runBlock(p, packed, r0, r1, p.panels * g / groups, p.panels * (g + 1) / groups);
       }
     });
   }
 
   // One matrix whose B changes from call to call: its columns are shared out, so that a thread
   // reads no panel that another packed. Panels are as even as can be.
-  void runColumns(const Problem& p, float* scratch, int threads) const {
+  void runColumns(const Problem& p, Sum* scratch, int threads) const {
     const int64_t lanes = kernels_->lanes(), all = (p.n.extent + lanes - 1) / lanes;
     const int64_t parts = std::min<int64_t>(threads, all);
     ThreadPool::parallelFor(threads, parts, [&](int64_t begin, int64_t end) {
@@ -312,18 +461,21 @@ class DotProgram final : public NativeProgram {
     });
   }
   // Vectors [begin, end) of the columns.
-  void runVectors(const Problem& p, float* scratch, int64_t begin, int64_t end) const {
+  void runVectors(const Problem& p, Sum* scratch, int64_t begin, int64_t end) const {
     const int64_t lanes = kernels_->lanes(), vectors = end - begin;
     const int64_t panels = (vectors + kMaxVectors - 1) / kMaxVectors;
     const auto first = [&](int64_t j) { return begin + vectors * j / panels; };
     const auto at = [&](int64_t j) { return scratch + first(j) * lanes * p.ka.extent; };
-    for (int64_t r0 = 0; r0 < p.m.extent; r0 += kBlockRows)
+    const int64_t block = blockRows(p);
+    for (int64_t r0 = 0; r0 < p.m.extent; r0 += block) {
+      const int64_t r1 = std::min(p.m.extent, r0 + block);
+      const Rows rows = rowsOf(p, r0, r1);
       for (int64_t j = 0; j < panels; ++j) {
         const Problem one = columns(p, first(j), first(j + 1));
         if (r0 == 0) pack(one, 0, at(j));
-        tile(one, at(j), 0, r0, std::min(p.m.extent, r0 + kBlockRows),
-             j + 1 < panels ? Ahead::Yes : Ahead::No);
+        tile(one, rows, at(j), 0, r0, r1, j + 1 < panels ? Ahead::Yes : Ahead::No);
       }
+    }
   }
   // The part of the problem in vectors [begin, end) of the columns, one panel.
   Problem columns(const Problem& p, int64_t begin, int64_t end) const {
@@ -337,33 +489,37 @@ class DotProgram final : public NativeProgram {
 
   // Rows [begin, end) of all matrices of the batch, B packed panel by panel.
   void runBatches(const Problem& p, int64_t begin, int64_t end) const {
-    thread_local std::vector<float> panel;  // kept from call to call
-    if (const auto size = static_cast<std::size_t>(p.ka.extent * p.nr); panel.size() < size)
-      panel.resize(size);
+    Sum* const panel = threadMemory<Use::Panel>(p.ka.extent * p.nr);
     for (int64_t row = begin; row < end;) {
       const int64_t i = row / p.m.extent, r0 = row % p.m.extent;
-      const int64_t r1 = std::min(p.m.extent, r0 + end - row);
+      const int64_t r1 = std::min({p.m.extent, r0 + end - row, r0 + mostRows(p)});
       row += r1 - r0;
       const Problem one = element(p, i);
+      const Rows rows = rowsOf(one, r0, r1);
       for (int64_t j = 0; j < p.panels; ++j) {
-        pack(one, j, panel.data());
-        tile(one, panel.data(), j, r0, r1, Ahead::No);
+        pack(one, j, panel);
+        tile(one, rows, panel, j, r0, r1, Ahead::No);
       }
     }
   }
 
-  const GemmKernels* kernels_ = nullptr;
+  const GemmKernels *kernels_ = nullptr, *constantKernels_ = nullptr;
   DotAttrs attrs_;
   DotAxes axes_;
   bool constant_ = false;
-  PackedFloats packed_;
-  std::vector<float> scratch_;
+  Packed<W> packed_;
+  std::vector<Sum> scratch_;
 };
 
+template <class T>
 Status acceptsDot(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<DotAttrs>();
-  RLX_OK(acceptsF32(q));
+  constexpr DType kDType = Elements<T>::kDType;
+  RLX_OK(acceptsDType(q, kDType));
   const StridedView &l = q.operands[0], &r = q.operands[1];
+  if (l.dtype != kDType || !((bit(kDType) | Elements<T>::kWidens) & bit(r.dtype)))
+    return Error(Errc::Unsupported, "operands of dtypes " + std::string(name(l.dtype)) + " and " +
+                                        std::string(name(r.dtype)));
   if (a.lhsBatch.size() > kBatchAxes)
     return Error(Errc::Unsupported, "more than " + std::to_string(kBatchAxes) + " batch axes");
   if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
@@ -409,11 +565,32 @@ std::size_t columnsOfConv(const NativeQuery& q) {
   return q.operands[0].shape.size() - 2;
 }
 
+template <class T>
+Result<std::unique_ptr<NativeProgram>> makeDot(const NativeQuery& q) {
+  return DotProgram<T, T>::make(q);
+}
+// A weight that is converted to f32 stays in its 16 bits.
+template <>
+Result<std::unique_ptr<NativeProgram>> makeDot<float>(const NativeQuery& q) {
+  const DType weight = q.operands[1].dtype;
+  return weight == DType::F16    ? DotProgram<float, F16>::make(q)
+         : weight == DType::BF16 ? DotProgram<float, BF16>::make(q)
+                                 : DotProgram<float, float>::make(q);
+}
+
+template <class T>
+constexpr NativeKernel gemm(std::string_view name) {
+  return {OpKind::DotGeneral, name,       &acceptsDot<T>, &makeDot<T>,         false,
+          &leadingOfDot,      &dotWrites, &columnsOfDot,  Elements<T>::kWidens};
+}
+
 constinit const NativeKernel kNatives[] = {
     {OpKind::Conv, "conv f32", &acceptsConv, &makeConv, false, nullptr, nullptr, &columnsOfConv},
     {OpKind::Pool, "pool f32", &acceptsPool, &makePool, false, nullptr, nullptr, &columnsOfPool},
-    {OpKind::DotGeneral, "gemm f32", &acceptsDot, &DotProgram::make, false, &leadingOfDot,
-     &dotWrites, &columnsOfDot},
+    gemm<float>("gemm f32"),
+    gemm<double>("gemm f64"),
+    gemm<F16>("gemm f16"),
+    gemm<BF16>("gemm bf16"),
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ std::byte* allocateMemory(std::size_t bytes) {
   return static_cast<std::byte*>(p);
 }
 
-Status PackedFloats::allocate(std::size_t count) {
-  const std::size_t bytes = (count * sizeof(float) + kLine - 1) / kLine * kLine;
+Status PackedBytes::allocate(std::size_t wanted) {
+  const std::size_t bytes = (wanted + kLine - 1) / kLine * kLine;
   Open& at = open();
   const std::lock_guard lock(at.mutex);
   std::shared_ptr<std::byte> block = at.block.lock();
@@ -52,10 +52,10 @@ Status PackedFloats::allocate(std::size_t count) {
     at.block = block;
     at.size = size, at.used = 0;
   }
-  data_ = reinterpret_cast<float*>(block.get() + at.used);
+  data_ = block.get() + at.used;
   at.used += bytes;
   block_ = std::move(block);
-  size_ = count;
+  size_ = wanted;
   return Ok{};
 }
 

@@ -8,19 +8,32 @@
 
 namespace rlx::cpu {
 
-// A span of floats, 64-byte aligned; its block is freed with the last span in it.
-class PackedFloats {
+// A span of bytes, 64-byte aligned; its block is freed with the last span in it.
+class PackedBytes {
  public:
-  bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  float* data() const { return data_; }
+  std::byte* data() const { return data_; }
   // Uninitialised. OutOfMemory states the bytes.
-  Status allocate(std::size_t count);
+  Status allocate(std::size_t bytes);
 
  private:
   std::shared_ptr<std::byte> block_;
-  float* data_ = nullptr;
+  std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// The same of elements.
+template <class T>
+class Packed {
+ public:
+  bool empty() const { return bytes_.size() == 0; }
+  std::size_t size() const { return bytes_.size() / sizeof(T); }
+  T* data() const { return reinterpret_cast<T*>(bytes_.data()); }
+  Status allocate(std::size_t count) { return bytes_.allocate(count * sizeof(T)); }
+
+ private:
+  PackedBytes bytes_;
+};
+using PackedFloats = Packed<float>;
 
 }  // namespace rlx::cpu

@@ -137,7 +137,7 @@ class PoolProgram final : public NativeProgram {
 
 Status acceptsPool(const NativeQuery& q) {
   const auto& a = q.get().attrs.as<PoolAttrs>();
-  RLX_OK(acceptsF32(q));
+  RLX_OK(acceptsDType(q, DType::F32));
   if (a.window.size() > 2) return Error(Errc::Unsupported, "3 spatial axes, takes 1 or 2");
   if (!q.operands[0].strides.back().is(1) && !q.operands[0].shape.back().is(1))
     return Error(Errc::Unsupported, "the columns of the input do not lie side by side");

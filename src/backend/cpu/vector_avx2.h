@@ -1,4 +1,4 @@
-// Vectors of floats for the files of vector code.
+// Vectors for the files of vector code.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,9 @@ namespace rlx::cpu {
 
 typedef float F8 __attribute__((vector_size(32)));
 typedef float F4 __attribute__((vector_size(16)));
+typedef double D4 __attribute__((vector_size(32)));
 typedef int32_t I8 __attribute__((vector_size(32)));
+typedef uint32_t U8 __attribute__((vector_size(32)));
 typedef int32_t I4 __attribute__((vector_size(16)));
 
 #define RLX_INLINED __attribute__((always_inline))
@@ -19,11 +21,11 @@ struct Unaligned {
 
 // What is at an address of any alignment.
 template <class V>
-RLX_INLINE V load(const float* p) {
+RLX_INLINE V load(const void* p) {
   return reinterpret_cast<const Unaligned<V>*>(p)->v;
 }
 template <class V>
-RLX_INLINE void store(float* p, V v) {
+RLX_INLINE void store(void* p, V v) {
   reinterpret_cast<Unaligned<V>*>(p)->v = v;
 }
 RLX_INLINE F8 broadcast(float x) {

@@ -1,4 +1,4 @@
-// What the files of vector code (*_avx2.cc) offer: loops over floats that the compiler does not
+// What the files of vector code (*_avx2.cc) offer: loops over numbers that the compiler does not
 // vectorise by itself. Plain functions and structs, because those files are compiled for
 // instructions that the rest of the program may not use. Call only where activeIsa() is a level.
 #pragma once
@@ -13,8 +13,28 @@ inline constexpr int64_t kVectorSlack = 8;
 void copyRows(const float* from, int64_t fromRow, int64_t step, float* to, int64_t toRow,
               int64_t count, int64_t rows);
 
+// Bit patterns of f16 and bf16; base/half.h says what they mean.
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+// to[i] = from[i] for i in [0, count), exact one way and rounded to nearest even the other; touches
+// nothing behind.
+void widenRow(const F16* from, float* to, int64_t count);
+void widenRow(const BF16* from, float* to, int64_t count);
+void narrowRow(const float* from, F16* to, int64_t count);
+void narrowRow(const float* from, BF16* to, int64_t count);
+
 // to[i * toRow + j] = from[j * fromRow + i] for i in [0, rows), j in [0, columns).
 void transposeRows(const float* from, int64_t fromRow, float* to, int64_t toRow, int64_t rows,
+                   int64_t columns);
+void transposeRows(const double* from, int64_t fromRow, double* to, int64_t toRow, int64_t rows,
+                   int64_t columns);
+void transposeRows(const F16* from, int64_t fromRow, float* to, int64_t toRow, int64_t rows,
+                   int64_t columns);
+void transposeRows(const BF16* from, int64_t fromRow, float* to, int64_t toRow, int64_t rows,
                    int64_t columns);
 
 // Rows of a plane with zeros around, column by column dealt to as many lines as the step is:

@@ -20,7 +20,7 @@ struct Case {
 void check(const Case& c) {
   auto isa = activeIsa();
   if (!isa) GTEST_SKIP() << isa.error().message();
-  auto kernels = GemmKernels::get(*isa);
+  auto kernels = GemmKernels::get(*isa, GemmType::F32);
   ASSERT_TRUE(kernels);
   std::mt19937 random(5);
   std::uniform_real_distribution<float> value(-1, 1);
