@@ -43,7 +43,9 @@ function(rlx_library target folder layer)
     # Test code is compiled for a short build, not for speed.
     target_compile_options(${test} PRIVATE -O0)
     target_link_libraries(${test} PRIVATE ${target} GTest::gtest GTest::gtest_main)
-    gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_TIMEOUT 60)
+    # Kernels that a test compiles at run time are for the processor of the build.
+    gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_TIMEOUT 60
+      PROPERTIES ENVIRONMENT RLX_CXX=${CMAKE_CXX_COMPILER})
   endif()
   if(RLX_FUZZ)
     foreach(source IN LISTS fuzz)

@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclasses.dataclass
 class Case:
-    shapes: dict  # Inputs, of `dtype`; a range in place of the element type makes int64: name -> (shape, limit).
+    shapes: dict  # Inputs, of `dtype`: name -> shape. (shape, limit) makes int64 below it, (shape, dtype) all its values.
     nodes: list  # (op, inputs, attributes): the result of node k is "t<k>"; the last one is the output.
     numpy: typing.Callable  # Takes the inputs, then the constants.
     torch: typing.Callable  # Takes torch, torch.nn.functional, the inputs, the constants.
@@ -18,7 +18,8 @@ class Case:
 
     def inputs(self):
         rng = np.random.default_rng(2)
-        return {k: rng.integers(0, s[1], s[0]) if isinstance(s[0], tuple) else rng.normal(size=s).astype(self.dtype)
+        return {k: rng.normal(size=s).astype(self.dtype) if not isinstance(s[0], tuple) else
+                rng.integers(0, s[1], s[0]) if isinstance(s[1], int) else integers(rng, *s)
                 for k, s in self.shapes.items()}
 
     @property
@@ -33,13 +34,18 @@ class Case:
         values = self.inputs()
         nodes = [helper.make_node(op, inputs, [f"t{k}"], **attrs) for k, (op, inputs, attrs) in enumerate(self.nodes)]
         kinds = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE,
-                 np.dtype(np.int64): TensorProto.INT64}
+                 np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int32): TensorProto.INT32,
+                 np.dtype(np.uint8): TensorProto.UINT8}
         ports = [helper.make_tensor_value_info(k, kinds[v.dtype], v.shape) for k, v in values.items()]
-        out = self.numpy(*values.values(), *self.constants.values()).shape
+        out = self.numpy(*values.values(), *self.constants.values())
         graph = helper.make_graph(nodes, "case", ports,
-                                  [helper.make_tensor_value_info(f"t{len(nodes) - 1}", kinds[np.dtype(self.dtype)], out)],
+                                  [helper.make_tensor_value_info(f"t{len(nodes) - 1}", kinds[out.dtype], out.shape)],
                                   [numpy_helper.from_array(v, k) for k, v in self.constants.items()])
         save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+
+
+def integers(rng, shape, dtype):
+    return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
 
 
 def softmax(x):
@@ -73,6 +79,15 @@ def matmul(n, dtype=np.float32):
                 dtype=dtype)
 
 
+def matmul_integer(n):
+    # NumPy and torch have no product of u8 by i8; in float32 the sums are exact up to 2^24.
+    assert n * 255 * 128 <= 2 ** 24
+    return Case({"a": ((n, n), np.uint8)}, [("MatMulInteger", ["a", "b"], {})],
+                lambda a, b: (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32),
+                lambda torch, F, a, b: (a.float() @ b.float()).int(), 2.0 * n ** 3,
+                {"b": integers(np.random.default_rng(1), (n, n), np.int8)})
+
+
 def weights(*shape):
     return np.random.default_rng(1).normal(0, np.prod(shape[1:]) ** -0.5, shape).astype(np.float32)
 
@@ -98,6 +113,7 @@ CASES = {
     "matmul_512": matmul(512),
     "matmul_1024": matmul(1024),
     "matmul_512_f64": matmul(512, np.float64),
+    "matmul_integer_512": matmul_integer(512),
     "attention": Case({"q": HEADS, "k": HEADS, "v": HEADS},
                       [("Transpose", ["k"], {"perm": [0, 1, 3, 2]}), ("MatMul", ["q", "t0"], {}), ("Mul", ["t1", "scale"], {}),
                        ("Softmax", ["t2"], {"axis": -1}), ("MatMul", ["t3", "v"], {})],

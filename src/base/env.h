@@ -15,6 +15,7 @@ struct EnvOptions {
   std::string cache;
   int threads = 0;  // 0: not set
   std::string cpuIsa;
+  std::string cxx;
   // Variables that begin with RLX_ and mean nothing here: likely misspelt.
   std::vector<std::string> unknown;
 };

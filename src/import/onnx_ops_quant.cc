@@ -1,6 +1,8 @@
 // ONNX quantised ops, by the quantisation rules of the numeric contract: round half to even,
-// saturate, integer products in i32.
+// saturate, integer products in i32; 8-bit matrices are multiplied as they are and corrected.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "import/onnx_import.h"
 
@@ -100,9 +102,83 @@ Value columns(Value zero) {
   return zero && extent(zero, 0).is(1) && zero.rank() == 1 ? reshape(zero, {}) : zero;
 }
 
+// A zero point, absent where it is known to be 0.
+Result<Value> zeroPoint(Call& c, std::size_t k) {
+  if (!c.has(k)) return Value{};
+  if (c.isConstant(k)) {
+    RLX_TRY(const std::vector<int64_t> v, c.integers(k));
+    if (std::all_of(v.begin(), v.end(), [](int64_t x) { return x == 0; })) return Value{};
+  }
+  return c.in(k);
+}
+
+// Sums over k of a constant [..., k, n], which has elements, as [..., 1, n].
+Value sumsOfConstant(Builder& b, const Literal& weight) {
+  std::vector<int64_t> shape = weight.shape;
+  const int64_t n = shape.back(), k = std::exchange(shape[shape.size() - 2], 1);
+  std::vector<uint32_t> sums(static_cast<std::size_t>(product(shape)));
+  const std::byte* at = weight.bytes.data();
+  for (std::size_t to = 0; to < sums.size(); to += static_cast<std::size_t>(n))
+    for (int64_t row = 0; row < k; ++row)
+      for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
+        const auto v = static_cast<uint8_t>(*at++);
+        sums[to + j] += isSigned(weight.dtype) ? static_cast<uint32_t>(static_cast<int8_t>(v)) : v;
+      }
+  return b.constant(Literal::copy(DType::I32, shape, std::as_bytes(std::span(sums))));
+}
+
+// The same of any value. The interpreter, which folds constants, would be slow for large weights.
+Value columnSums(Value b) {
+  if (b) {
+    const Node& source = b.builder->graph().definition(b.id);
+    if (source.op == OpKind::Constant) {
+      const Literal weight = source.attrs.as<ConstantAttrs>().value;
+      if (weight.elements() > 0) return sumsOfConstant(*b.builder, weight);
+    }
+  }
+  return reduce(convert(b, DType::I32), ReduceKind::Sum, {b.rank() - 2}, KeepDims::Yes);
+}
+
+// (a - za)(b - zb) for [..., m, k] x [..., k, n] of 8 bits, multiplied as they are:
+// ab - za * (the columns' sums of b - k * zb) - zb * the rows' sums of a.
+Value corrected(Value a, Value za, Value b, Value zb) {
+  Value y = matmulInteger(a, b);
+  if (za) {
+    Value sums = columnSums(b);
+    if (zb)
+      sums = sums -
+             dimValue(*b.builder, DType::I32, extent(b, b.rank() - 2)) * convert(zb, DType::I32);
+    y = y - convert(za, DType::I32) * sums;
+  }
+  if (zb) {
+    const Value sums =
+        reduce(convert(a, DType::I32), ReduceKind::Sum, {a.rank() - 1}, KeepDims::Yes);
+    y = y - convert(zb, DType::I32) * sums;
+  }
+  return y;
+}
+
+// The product of inputs a and b after their zero points are taken away, in i32.
+Result<Value> integerMatMul(Call& c, std::size_t a, std::size_t za, std::size_t b, std::size_t zb) {
+  Value x = c.in(a), y = c.in(b);
+  RLX_TRY(const Value xZero, zeroPoint(c, za));
+  RLX_TRY(const Value yZero, zeroPoint(c, zb));
+  const auto narrow = [](Value v) { return v.dtype() == DType::I8 || v.dtype() == DType::U8; };
+  if (!narrow(x) || !narrow(y) || x.rank() == 0 || y.rank() == 0)
+    return matmul(centred(x, rows(xZero)), centred(y, columns(yZero)));
+  const bool row = x.rank() == 1, column = y.rank() == 1;
+  if (row) x = reshape(x, {Dim(1), extent(x, 0)});
+  if (column) y = reshape(y, {extent(y, 0), Dim(1)});
+  const Value product = corrected(x, rows(xZero), y, columns(yZero));
+  Shape s = product.shape();
+  if (column && !s.empty()) s.pop_back();
+  if (row && !s.empty()) s.erase(s.end() - (column ? 1 : 2));
+  return reshape(product, s);
+}
+
 Status matMulInteger(Call& c) {
-  return c.out(0, matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(1), columns(c.in(3))))),
-         Ok{};
+  RLX_TRY(const Value y, integerMatMul(c, 0, 2, 1, 3));
+  return c.out(0, y), Ok{};
 }
 
 Result<Value> integerConv(Call& c, Value x, Value w, Value bias) {
@@ -136,7 +212,7 @@ Value factor(Value a, Value b, Value y) {
 }
 
 Status qlinearMatMul(Call& c) {
-  const Value acc = matmul(centred(c.in(0), rows(c.in(2))), centred(c.in(3), columns(c.in(5))));
+  RLX_TRY(const Value acc, integerMatMul(c, 0, 2, 3, 5));
   const Value scaled =
       convert(acc, DType::F32) * factor(rows(c.in(1)), columns(c.in(4)), columns(c.in(6)));
   return c.out(0, saturate(scaled, columns(c.in(7)), c.in(7).dtype())), Ok{};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fuzz.h"
@@ -36,7 +37,7 @@ std::string longs(const std::vector<int64_t>& v) {
   return std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(int64_t));
 }
 
-constexpr int kFloat = 1, kInt64 = 7, kString = 8;
+constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt64 = 7, kString = 8;
 
 std::string tensor(std::string_view name, int type, const std::vector<int64_t>& dims,
                    std::string_view raw) {
@@ -151,6 +152,66 @@ TEST(Onnx, OpsetsMoveAxesFromAttributesToInputs) {
   const std::vector<double> sums{6, 15};
   EXPECT_EQ(run(model(x + node("ReduceSum", {"x"}, {"y"}, old) + y, 11), {v}), sums);
   EXPECT_EQ(run(model(x + axes + node("ReduceSum", {"x", "a"}, {"y"}) + y, 13), {v}), sums);
+}
+
+TEST(Onnx, MatMulIntegerTakesZeroPointsAway) {
+  struct Case {
+    std::vector<std::string> zeroPoints;
+    std::vector<double> want;
+    int64_t reduces, ofConstant;  // sums when it runs, of any weight and of a constant one
+  };
+  // [[250, 3], [0, 7]] less 128 or less 128 and 1, by [[-128, 5, 127], [9, -1, 0]] less 0 or less
+  // -2, 0 and 3, each row by each column.
+  const Case cases[] = {
+      {{}, {-31973, 1247, 31750, 63, -7, 0}, 0, 0},
+      {{"none", "zeros"}, {-31973, 1247, 31750, 63, -7, 0}, 0, 0},
+      {{"middle"}, {-16741, 735, 15494, 15295, -519, -16256}, 1, 0},
+      {{"rows"}, {-16741, 735, 15494, 182, -11, -127}, 1, 0},
+      {{"none", "columns"}, {-31467, 1247, 30991, 77, -7, -21}, 1, 1},
+      {{"rows", "columns"}, {-16747, 735, 15503, 192, -11, -142}, 2, 1},
+  };
+  const std::string weight("\x80\x05\x7f\x09\xff\x00", 6);
+  const std::string constants = initializer(tensor("constant", kInt8, {2, 3}, weight)) +
+                                initializer(tensor("none", kUint8, {}, std::string(1, '\0'))) +
+                                initializer(tensor("zeros", kInt8, {3}, std::string(3, '\0'))) +
+                                initializer(tensor("middle", kUint8, {}, "\x80")) +
+                                initializer(tensor("rows", kUint8, {2}, "\x80\x01")) +
+                                initializer(tensor("columns", kInt8, {3}, {"\xfe\x00\x03", 3}));
+  RefTensor x(DType::U8, {2, 2}), w(DType::I8, {2, 3});
+  x.i = {250, 3, 0, 7}, w.i = {-128, 5, 127, 9, -1, 0};
+  for (const Case& c : cases)
+    for (const char* name : {"w", "constant"}) {
+      std::vector<std::string> in{"x", name};
+      in.insert(in.end(), c.zeroPoints.begin(), c.zeroPoints.end());
+      const std::string file =
+          model(input("x", kUint8, {"2", "2"}) + input("w", kInt8, {"2", "3"}) + constants +
+                node("MatMulInteger", in, {"y"}) + output("y"));
+      EXPECT_EQ(run(file, {x, w}), c.want) << name;
+      auto graph = import(file);
+      ASSERT_TRUE(graph);
+      const auto count = [&](OpKind op) {
+        return std::count_if(graph->nodes.begin(), graph->nodes.end(),
+                             [op](const Node& n) { return n.op == op; });
+      };
+      EXPECT_EQ(count(OpKind::DotGeneral), 1);
+      EXPECT_EQ(count(OpKind::Reduce), name[0] == 'w' ? c.reduces : c.ofConstant);
+    }
+}
+
+TEST(Onnx, MatMulIntegerOfVectorsAndOfNothing) {
+  const std::string zero = initializer(tensor("z", kUint8, {}, "\x02"));
+  const std::string vectors =
+      model(input("x", kUint8, {"3"}) + input("w", kUint8, {"3"}) + zero +
+            node("MatMulInteger", {"x", "w", "z", "z"}, {"y"}) + output("y"));
+  RefTensor x(DType::U8, {3}), w(DType::U8, {3});
+  x.i = {1, 2, 3}, w.i = {10, 20, 255};
+  EXPECT_EQ(run(vectors, {x, w}), std::vector<double>{245});
+  // A weight without bytes says nothing about the memory of its sums.
+  const std::string empty = model(
+      input("x", kUint8, {"0", "0"}) + initializer(tensor("w", kUint8, {0, int64_t{1} << 39}, "")) +
+      zero + node("MatMulInteger", {"x", "w", "z"}, {"y"}) + output("y"));
+  auto graph = import(empty);
+  EXPECT_TRUE(graph) << graph.error().text();
 }
 
 TEST(Onnx, UnknownDimsGetSymbols) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -27,7 +28,9 @@ namespace rlx {
   }
 
 // Text of a field value, and back. `t` is advanced past what was read. Enums that list their
-// spellings in an ADL function `spellings(E)` (a null-terminated array) are covered too.
+// spellings in an ADL function `spellings(E)` (a null-terminated array) are covered too. A field
+// that is a std::optional stands in the text only when it has a value; a struct needs another
+// field.
 std::string toText(int64_t v);
 std::string toText(double v);  // shortest text that reads back to the same bits; inf, -inf, nan
 std::string toText(bool v);
@@ -116,6 +119,11 @@ class Attrs {
 };
 
 namespace detail {
+template <class T>
+inline constexpr bool kOptional = false;
+template <class T>
+inline constexpr bool kOptional<std::optional<T>> = true;
+
 inline std::string_view nextField(std::string_view& names) {
   const std::size_t cut = std::min(names.find(','), names.size());
   const std::string_view name = names.substr(0, cut);
@@ -129,8 +137,14 @@ std::string printAttrs(const void* p) {
   std::apply(
       [&](const auto&... f) {
         [[maybe_unused]] auto one = [&](const auto& v) {
-          out += out.empty() ? "{" : " ";
-          out += std::string(nextField(names)) + "=" + toText(v);
+          const std::string_view name = nextField(names);
+          const auto print = [&](const auto& value) {
+            out += (out.empty() ? "{" : " ") + std::string(name) + "=" + toText(value);
+          };
+          if constexpr (!kOptional<std::remove_cvref_t<decltype(v)>>)
+            print(v);
+          else if (v)
+            print(*v);
         };
         (one(f), ...);
       },
@@ -148,8 +162,14 @@ std::shared_ptr<const void> parseAttrs(std::string_view& t) {
       [&](auto&... f) {
         [[maybe_unused]] auto one = [&](auto& v) {
           const std::string key = std::string(nextField(names)) + "=";
-          ok = ok && t.substr(0, key.size()) == key;
-          if (ok) t.remove_prefix(key.size()), ok = fromText(t, v);
+          const bool there = t.substr(0, key.size()) == key;
+          if constexpr (kOptional<std::remove_reference_t<decltype(v)>>) {
+            if (!there) return;
+            if (ok) t.remove_prefix(key.size()), ok = fromText(t, v.emplace());
+          } else {
+            ok = ok && there;
+            if (ok) t.remove_prefix(key.size()), ok = fromText(t, v);
+          }
           if (ok && t.substr(0, 1) == " ") t.remove_prefix(1);
         };
         (one(f), ...);

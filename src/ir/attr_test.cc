@@ -70,6 +70,31 @@ TEST(AttrText, MalformedTextIsRefused) {
   }
 }
 
+struct Optional {
+  int64_t first = 0;
+  std::optional<DType> middle = {};
+  int64_t last = 0;
+  RLX_FIELDS(first, middle, last)
+};
+
+TEST(AttrText, OptionalFieldsStandOnlyWithAValue) {
+  const AttrsInfo& info = attrsInfo<Optional>();
+  const auto readBackText = [&](std::string_view text) {
+    const auto read = info.parse(text);
+    return read ? info.print(read.get()) + std::string(text) : "";
+  };
+  const std::string without = Attrs::of(Optional{1, {}, 2}).text();
+  const std::string with = Attrs::of(Optional{1, DType::I32, 2}).text();
+  EXPECT_EQ(without, "{first=1 last=2}");
+  EXPECT_EQ(with, "{first=1 middle=i32 last=2}");
+  EXPECT_EQ(readBackText(without), without);
+  EXPECT_EQ(readBackText(with), with);
+  for (const std::string_view text :
+       {"{first=1 middle= last=2}", "{first=1  last=2}", "{first=1 last=2 middle=i32}",
+        "{first=1 middle=i32}", "{first=1 middle=i32 middle=i32 last=2}", "{middle=i32 last=2}"})
+    EXPECT_EQ(readBackText(text), "") << text;
+}
+
 TEST(LiteralText, ReadsBackExactly) {
   const float inf = std::numeric_limits<float>::infinity();
   float payload = 0;

@@ -1,5 +1,7 @@
 // The attribute structs of all ops: what a reader of the text form, an importer and a rule share.
 #pragma once
+#include <optional>
+
 #include "ir/attr.h"
 
 namespace rlx {
@@ -97,7 +99,10 @@ struct ArgReduceAttrs {
 };
 struct DotAttrs {  // result axes: batch, free axes of the left, free axes of the right
   std::vector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract;
-  RLX_FIELDS(lhsBatch, rhsBatch, lhsContract, rhsContract)
+  // The dtype of products, sums and result, i32, for operands that are i8 or u8 each; without it
+  // both operands and the result have one dtype.
+  std::optional<DType> result = {};
+  RLX_FIELDS(lhsBatch, rhsBatch, lhsContract, rhsContract, result)
 };
 struct ConvAttrs {  // per spatial axis; operands [n, c, spatial...], [o, c / groups, kernel...],
                     // bias [o]

@@ -199,6 +199,10 @@ struct MatMul {
     if (c.types[0].dtype != c.types[1].dtype)
       return typeError(c, "operands have dtypes " + std::string(name(c.types[0].dtype)) + " and " +
                               std::string(name(c.types[1].dtype)));
+    RLX_TRY(Shape out, resultShape(c));
+    return one(c.types[0].dtype, std::move(out));
+  }
+  static Result<Shape> resultShape(const InferContext& c) {
     Shape a = c.types[0].shape, b = c.types[1].shape;
     if (a.empty() || b.empty()) return shapeError(c, "operands must have rank 1 or more");
     const bool row = a.size() == 1, column = b.size() == 1;
@@ -211,7 +215,7 @@ struct MatMul {
                                        Shape(b.begin(), b.end() - 2)));
     if (!row) out.push_back(a[a.size() - 2]);
     if (!column) out.push_back(b.back());
-    return one(c.types[0].dtype, std::move(out));
+    return out;
   }
   static RefResult reference(const RefContext& c) {
     const RefTensor &a = c.in(0), &b = c.in(1);
@@ -248,19 +252,22 @@ struct MatMul {
     });
     return single(std::move(y));
   }
-  static std::vector<Value> decompose(Builder& b, std::span<const Value> in, const Attrs& attrs) {
-    auto types =
-        infer(InferContext{OpKind::MatMul, {in[0].type(), in[1].type()}, {true, true}, attrs, {}});
-    if (!types) return b.fail(std::move(types).error()), std::vector<Value>{in[0]};
-    const Shape out = (*types)[0].shape;
-    Value x = in[0], y = in[1];
+  static std::vector<Value> decompose(Builder&, std::span<const Value> in, const Attrs&) {
+    return {byDots(in[0], in[1], {})};
+  }
+  // By dot_general; the dtype of the result as in its attributes.
+  static Value byDots(Value x, Value y, std::optional<DType> result) {
+    Builder& b = *x.builder;
+    auto out =
+        resultShape(InferContext{OpKind::MatMul, {x.type(), y.type()}, {true, true}, {}, {}});
+    if (!out) return b.fail(std::move(out).error()), x;
     if (y.rank() <= 2)  // one matrix for all rows of the left
-      return {dotGeneral(x, y, {{}, {}, {x.rank() - 1}, {0}})};
+      return dotGeneral(x, y, {{}, {}, {x.rank() - 1}, {0}, result});
     if (x.rank() == 1) x = reshape(x, {Dim(1), x.shape()[0]});
     const Shape xb(x.shape().begin(), x.shape().end() - 2),
         yb(y.shape().begin(), y.shape().end() - 2);
     auto batch = broadcastShapes("matmul", xb, yb);
-    if (!batch) return b.fail(std::move(batch).error()), std::vector<Value>{in[0]};
+    if (!batch) return b.fail(std::move(batch).error()), x;
     auto widen = [&](Value v) {
       Shape s = *batch;
       s.insert(s.end(), v.shape().end() - 2, v.shape().end());
@@ -270,7 +277,7 @@ struct MatMul {
     std::vector<int64_t> axes(batch->size());
     std::iota(axes.begin(), axes.end(), 0);
     const auto r = static_cast<int64_t>(axes.size());
-    return {reshape(dotGeneral(x, y, {axes, axes, {r + 1}, {r}}), out)};
+    return reshape(dotGeneral(x, y, {axes, axes, {r + 1}, {r}, result}), *out);
   }
 };
 
@@ -505,3 +512,11 @@ RLX_DEFINE_OP(Embedding)
 RLX_DEFINE_OP(Attention)
 
 }  // namespace rlx::ops
+
+namespace rlx {
+
+Value matmulInteger(Value a, Value b) {
+  return ops::MatMul::byDots(a, b, DType::I32);
+}
+
+}  // namespace rlx

@@ -14,15 +14,30 @@ struct DotGeneral {
   static constexpr std::string_view doc =
       "Contraction: sums products over the contracted axes, for every batch and free index. Result "
       "axes: "
-      "batch, free axes of the left, free axes of the right. Accumulates in f32 or wider.";
+      "batch, free axes of the left, free axes of the right. Accumulates in f32 or wider; with "
+      "result=i32, of i8 or u8 operands in any mix, in i32 that wraps.";
   static constexpr int minInputs = 2, maxInputs = 2;
   static constexpr bool reuses = true;
+  // The dtype of the result.
+  static Result<DType> dtype(const InferContext& c) {
+    const DType l = c.types[0].dtype, r = c.types[1].dtype;
+    const std::optional<DType> result = c.attrs.as<DotAttrs>().result;
+    const std::string both =
+        "operands have dtypes " + std::string(name(l)) + " and " + std::string(name(r));
+    if (!result) {
+      if (l != r) return typeError(c, both);
+      return l;
+    }
+    if (*result != DType::I32)
+      return attributeError(c, "result is " + std::string(name(*result)) + ", expected i32");
+    for (const DType t : {l, r})
+      if (t != DType::I8 && t != DType::U8) return typeError(c, both + ", expected i8 or u8");
+    return *result;
+  }
   static Infer infer(const InferContext& c) {
     const auto& a = c.attrs.as<DotAttrs>();
     RLX_OK(requireKind(c, 0, "fi"));
-    if (c.types[0].dtype != c.types[1].dtype)
-      return typeError(c, "operands have dtypes " + std::string(name(c.types[0].dtype)) + " and " +
-                              std::string(name(c.types[1].dtype)));
+    RLX_TRY(const DType sum, dtype(c));
     const Shape &l = c.types[0].shape, &r = c.types[1].shape;
     if (a.lhsBatch.size() != a.rhsBatch.size() || a.lhsContract.size() != a.rhsContract.size())
       return attributeError(c, "both sides need equally many batch and contracted axes");
@@ -58,7 +73,7 @@ struct DotGeneral {
       out.push_back(l[static_cast<std::size_t>(k)]);
     for (const int64_t k : freeAxes(r.size(), a.rhsBatch, a.rhsContract))
       out.push_back(r[static_cast<std::size_t>(k)]);
-    return one(c.types[0].dtype, std::move(out));
+    return one(sum, std::move(out));
   }
   static RefResult reference(const RefContext& c) {
     const auto& a = c.attrs.as<DotAttrs>();
@@ -130,7 +145,7 @@ struct DotGeneral {
         from[static_cast<std::size_t>(contract[i])] = r[i];
       for (const int64_t i : freeAxes(rank, batch, contract))
         from[static_cast<std::size_t>(i)] = at[firstFree++];
-      return c.wide(k, from);
+      return kir::cast(computeType(c.results[0]->dtype), c.operand(k, from));
     };
     const std::size_t lhsFree = c.shape(0).size() - a.lhsBatch.size() - a.lhsContract.size();
     values[0] = mul(side(0, a.lhsBatch, a.lhsContract, a.lhsBatch.size()),

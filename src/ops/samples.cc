@@ -195,6 +195,39 @@ const std::vector<DType>& someFloats(bool full) {
   static const std::vector<DType> kOne{DType::F32};
   return full ? kFloats : kOne;
 }
+// Contractions of 8-bit operands in i32, each with the extremes of its operands.
+void integerDots(Maker& m) {
+  using Out = std::vector<Value>;
+  constexpr std::array<DType, 2> kNarrow{DType::I8, DType::U8};
+  for (const DType left : kNarrow)
+    for (const DType right : kNarrow) {
+      const auto in = [&](DType t, std::vector<int64_t> shape) {
+        return m.in(t, std::move(shape), isSigned(t) ? -128 : 0, isSigned(t) ? 128 : 256,
+                    Fill::Special);
+      };
+      const auto add = [&](const std::string& name, std::vector<int64_t> x, std::vector<int64_t> y,
+                           DotAttrs attrs) {
+        attrs.result = DType::I32;
+        m.add(std::string(rlx::name(left)) + "_" + std::string(rlx::name(right)) + "/" + name,
+              DType::I32, 1,
+              [&](Builder&) { return Out{dotGeneral(in(left, x), in(right, y), attrs)}; });
+      };
+      for (const auto& [rows, cols, inner] : std::vector<std::array<int64_t, 3>>{
+               {1, 1, 1}, {3, 5, 7}, {17, 49, 9}, {5, 3, 0}, {9, 100, 66}, {2, 20, 1030}})
+        add(std::to_string(rows) + "x" + std::to_string(cols) + "x" + std::to_string(inner),
+            {rows, inner}, {inner, cols}, {{}, {}, {1}, {0}, {}});
+      add("transposed", {7, 5}, {19, 7}, {{}, {}, {0}, {1}, {}});
+      add("batched", {2, 3, 4, 7}, {2, 3, 5, 7}, {{0, 1}, {0, 1}, {3}, {3}, {}});
+      add("two_contracted", {5, 3, 4}, {3, 6, 4}, {{}, {}, {1, 2}, {0, 2}, {}});
+      m.add(
+          std::string(rlx::name(left)) + "_" + std::string(rlx::name(right)) + "/epilogue",
+          DType::I32, 1, [&](Builder&) {
+            const Value x = in(left, {6, 9}), y = in(right, {9, 50}), bias = m.in(DType::I32, {50});
+            return Out{dotGeneral(x, y, {{}, {}, {1}, {0}, DType::I32}) * bias - bias};
+          });
+    }
+}
+
 std::vector<DType> anyTypes(bool full) {
   std::vector<DType> t{DType::F32, DType::I32, DType::Bool};
   if (full)
@@ -502,6 +535,7 @@ std::vector<OpSample> opSamples(OpKind op, SampleSet set) {
                                               Attrs::of(ConvertAttrs{DType::F32}));
                        return Out{dotGeneral(x, w, {{}, {}, {1}, {0}})};
                      });
+      integerDots(m);
       break;
     case OpKind::Conv:
       for (const DType t : someFloats(full)) {

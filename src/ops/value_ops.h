@@ -40,6 +40,8 @@ Value gather(Value data, Value indices, int64_t axis);
 Value gatherElements(Value data, Value indices, int64_t axis);
 Value softmax(Value x, int64_t axis);
 Value matmul(Value a, Value b);
+// The same of i8 and u8 operands, in i32: dot_general with a result dtype.
+Value matmulInteger(Value a, Value b);
 Value layerNorm(Value x, Value scale, Value bias, int64_t axis, double epsilon);
 // [..., k] x [n, k] (rows of w are outputs) + bias; bias may be absent.
 Value linear(Value x, Value w, Value bias, TransposeWeight transposed);

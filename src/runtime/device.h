@@ -53,6 +53,9 @@ class Device {
   // where the device cannot, and the caller uploads a copy.
   virtual Result<BufferId> adopt(std::span<const std::byte> memory) = 0;
   virtual Result<KernelId> load(const Code& code) = 0;
+  // Several kernels at once, ids in their order: a device that has to start a compiler starts one
+  // for all.
+  virtual Result<std::vector<KernelId>> loadAll(std::span<const Code> codes);
   // Enqueues one launch; later launches see its writes. Grid extents may be 0 (nothing runs).
   virtual Status launch(KernelId kernel, std::array<int64_t, 3> grid,
                         std::span<const BufferSlice> globals, std::span<const int32_t> params) = 0;

@@ -441,6 +441,15 @@ const std::string& Executable::deviceDescription() const {
   return state_->description;
 }
 
+Result<std::vector<KernelId>> Device::loadAll(std::span<const Code> codes) {
+  std::vector<KernelId> ids;
+  for (const Code& code : codes) {
+    RLX_TRY(const KernelId id, load(code));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
 void Device::runGroups(KernelId, const std::array<int64_t, 3>&, std::byte* const*, const int32_t*,
                        int64_t, int64_t) {
   RLX_UNREACHABLE("a device without parts");
@@ -491,6 +500,29 @@ Result<DispatchReport> explain(const Graph& model, const CompileOptions& o) {
   return std::move(d.report);
 }
 
+// Emits and loads each distinct kernel once: transformer layers share theirs. Gives the kernel of
+// every step, 0 where there is none, and returns how many there are.
+static Result<int64_t> loadKernels(const Program& program, const Backend& backend, Device& device,
+                                   std::vector<KernelId>& kernels) {
+  std::unordered_map<std::string, std::size_t> places;
+  std::vector<Code> codes;
+  std::vector<std::size_t> placeOf;  // in codes, by step
+  for (const Step& step : program.steps) {
+    placeOf.push_back(SIZE_MAX);
+    if (step.native && !step.finished) continue;
+    const auto [at, isNew] = places.emplace(kir::print(step.kernel), codes.size());
+    placeOf.back() = at->second;
+    if (!isNew) continue;
+    auto code = backend.emit(step.kernel, device.caps());
+    if (!code) return std::move(code).error().note("in the kernel of " + step.label);
+    codes.push_back(*std::move(code));
+  }
+  RLX_TRY(const std::vector<KernelId> ids, device.loadAll(codes));
+  kernels.clear();
+  for (const std::size_t k : placeOf) kernels.push_back(k == SIZE_MAX ? 0 : ids[k]);
+  return static_cast<int64_t>(codes.size());
+}
+
 Result<Executable> compile(const Graph& model, const CompileOptions& options) {
   const double start = now();
   auto s = std::make_unique<Executable::State>();
@@ -515,23 +547,7 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
   const std::vector<const NativeKernel*> natives =
       chooseNatives(primitive, *s->backend, caps, options);
   RLX_TRY(s->program, schedule(std::move(primitive), caps, natives));
-  // One load per distinct kernel: transformer layers share theirs.
-  std::unordered_map<std::string, KernelId> loaded;
-  for (const Step& step : s->program.steps) {
-    if (step.native && !step.finished) {
-      s->kernels.push_back(0);
-      continue;
-    }
-    std::string key = kir::print(step.kernel);
-    auto at = loaded.find(key);
-    if (at == loaded.end()) {
-      auto code = s->backend->emit(step.kernel, caps);
-      if (!code) return std::move(code).error().note("in the kernel of " + step.label);
-      RLX_TRY(const KernelId id, s->device->load(*code));
-      at = loaded.emplace(std::move(key), id).first;
-    }
-    s->kernels.push_back(at->second);
-  }
+  RLX_TRY(s->stats.kernels, loadKernels(s->program, *s->backend, *s->device, s->kernels));
   const std::size_t n = s->program.buffers.size();
   s->fixed.assign(n, 0);
   s->fixedBytes.assign(n, 0);
@@ -549,7 +565,6 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
     s->fixedBytes[b] = static_cast<int64_t>(v.bytes.size());
     s->stats.constantBytes += s->fixedBytes[b];
   }
-  s->stats.kernels = static_cast<int64_t>(loaded.size());
   s->stats.steps = static_cast<int64_t>(s->program.steps.size());
   s->stats.compileMs = now() - start;
   return Executable(std::move(s));

@@ -22,6 +22,7 @@ namespace {
 std::string device = "cpu";
 Policy policy = Policy::PreferNative;
 bool full = true;
+bool together = false;  // load the kernels of an op's samples at once
 int excluded = 0;
 std::map<OpKind, int> excludedAndDiffers;
 
@@ -83,11 +84,32 @@ bool commonDTypesOnly(const Graph& g) {
   });
 }
 
-void check(const OpSample& s) {
+CompileOptions compileOptions() {
   CompileOptions options;
   options.device = device;
   options.policy = policy;
-  auto exe = compile(s.graph, options);
+  return options;
+}
+
+// A device that holds the kernels of all samples: one that runs a compiler starts it once for them,
+// and finds them when they are loaded again.
+std::unique_ptr<Device> loadTogether(const std::vector<OpSample>& all) {
+  test::collectKernels();
+  for (const OpSample& s : all) (void)compile(s.graph, compileOptions());  // check() reports
+  const std::vector<Code> codes = test::collectedKernels();
+  auto backend = findBackend(device);
+  auto holder = backend ? (*backend)->open({}) : std::move(backend).error();
+  if (!holder) {
+    ADD_FAILURE() << holder.error().text();
+    return nullptr;
+  }
+  auto loaded = (*holder)->loadAll(codes);
+  EXPECT_TRUE(loaded) << loaded.error().text();
+  return *std::move(holder);
+}
+
+void check(const OpSample& s) {
+  auto exe = compile(s.graph, compileOptions());
   if (!exe) {
     // What the capability record lacks is an exclusion with that reason; nothing else is.
     const std::string text = exe.error().text();
@@ -121,6 +143,7 @@ TEST_P(Conformance, Op) {
   const auto op = static_cast<OpKind>(GetParam());
   const std::vector<OpSample> all = opSamples(op, full ? SampleSet::Full : SampleSet::Quick);
   ASSERT_FALSE(all.empty()) << name(op) << " has no samples";
+  const std::unique_ptr<Device> holder = together ? loadTogether(all) : nullptr;
   for (const OpSample& s : all) check(s);
   for (const Exclusion& e : kExclusions) {
     if (e.device != device || e.op != op) continue;
@@ -182,6 +205,7 @@ int main(int argc, char** argv) {
     if (!std::strncmp(argv[k], "--device=", 9)) rlx::conformance::device = argv[k] + 9;
     if (!std::strcmp(argv[k], "--policy=force-common"))
       rlx::conformance::policy = rlx::Policy::ForceCommon;
+    if (!std::strcmp(argv[k], "--together")) rlx::conformance::together = true;
     if (!std::strcmp(argv[k], "--quick")) rlx::conformance::full = false;
   }
   const int status = RUN_ALL_TESTS();

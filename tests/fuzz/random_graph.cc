@@ -260,14 +260,17 @@ class Maker {
     return true;
   }
 
+  static bool eightBits(Value v) { return v.dtype() == DType::I8 || v.dtype() == DType::U8; }
   bool contraction() {
     const Value x = anyOf([](Value v) { return v.rank() > 0 && v.dtype() != DType::Bool; });
     if (!x) return false;
     const int64_t axis = axisOf(x);
     const Dim inner = x.shape()[static_cast<std::size_t>(axis)];
     const Value y = anyOf([&](Value v) {
-      return v.dtype() == x.dtype() && std::any_of(v.shape().begin(), v.shape().end(),
-                                                   [&](const Dim& d) { return d == inner; });
+      const bool narrow = eightBits(v) && eightBits(x);  // with a result of its own dtype
+      return (v.dtype() == x.dtype() || narrow) &&
+             std::any_of(v.shape().begin(), v.shape().end(),
+                         [&](const Dim& d) { return d == inner; });
     });
     if (!y) return false;
     DotAttrs a;
@@ -292,6 +295,7 @@ class Maker {
       if (j != a.rhsContract[0] && (a.rhsBatch.empty() || j != a.rhsBatch[0]))
         out.push_back(y.shape()[static_cast<std::size_t>(j)]);
     if (!fits(out)) return false;
+    if (x.dtype() != y.dtype() || (eightBits(x) && pick(2))) a.result = DType::I32;
     return keep(dotGeneral(x, y, a));
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/registry.h"
@@ -22,6 +23,8 @@ constexpr auto kPattern = std::byte{0xa5}, kUnwritten = std::byte{0xff};
 
 int64_t checked = 0;
 std::string violation;
+bool collecting = false;
+std::vector<Code> collected;
 
 class GuardedDevice final : public Device {
  public:
@@ -65,6 +68,11 @@ class GuardedDevice final : public Device {
   // Refused, so that constants are copied into guarded buffers too.
   Result<BufferId> adopt(std::span<const std::byte>) override { return BufferId{0}; }
   Result<KernelId> load(const Code& code) override { return inner_->load(code); }
+  Result<std::vector<KernelId>> loadAll(std::span<const Code> codes) override {
+    if (!collecting) return inner_->loadAll(codes);
+    collected.insert(collected.end(), codes.begin(), codes.end());
+    return std::vector<KernelId>(codes.size(), 1);
+  }
   Status launch(KernelId kernel, std::array<int64_t, 3> grid, std::span<const BufferSlice> globals,
                 std::span<const int32_t> params) override {
     std::vector<BufferSlice> moved(globals.begin(), globals.end());
@@ -155,6 +163,14 @@ int64_t test::guardsChecked() {
 }
 const std::string& test::guardViolation() {
   return violation;
+}
+
+void test::collectKernels() {
+  collecting = true;
+}
+std::vector<Code> test::collectedKernels() {
+  collecting = false;
+  return std::exchange(collected, {});
 }
 
 }  // namespace rlx

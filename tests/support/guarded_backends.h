@@ -5,6 +5,9 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "runtime/device.h"
 
 namespace rlx::test {
 
@@ -12,5 +15,10 @@ namespace rlx::test {
 // none).
 int64_t guardsChecked();
 const std::string& guardViolation();
+
+// From here on kernels are not loaded but kept, so that nothing compiled may run;
+// collectedKernels() ends this and returns them.
+void collectKernels();
+std::vector<Code> collectedKernels();
 
 }  // namespace rlx::test

@@ -1,4 +1,7 @@
-// The CPU: kernels become machine code by the emitter, groups are spread over the thread pool.
+// The CPU: kernels become code by way of the target in use, groups are spread over the thread pool.
+#include <sys/utsname.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -6,9 +9,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/limits.h"
-#include "base/env.h"
+#include "backend/cpu/target.h"
 #include "base/threads.h"
-#include "kir/verify.h"
 #include "runtime/device.h"
 
 namespace rlx {
@@ -17,8 +19,8 @@ namespace {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(const Caps& caps, std::string description)
-      : caps_(caps), description_(std::move(description)) {}
+  CpuDevice(const Target& target, const Caps& caps, std::string description)
+      : target_(target), caps_(caps), description_(std::move(description)) {}
   ~CpuDevice() override {
     for (auto& [id, b] : buffers_)
       if (b.owned) std::free(b.data);
@@ -56,9 +58,17 @@ class CpuDevice final : public Device {
     return add({const_cast<std::byte*>(memory.data()), static_cast<int64_t>(memory.size()), false});
   }
   Result<KernelId> load(const Code& code) override {
-    RLX_TRY(ExecutableMemory memory, ExecutableMemory::create(code.binary));
-    kernels_.push_back(std::move(memory));
-    return static_cast<KernelId>(kernels_.size());
+    RLX_TRY(const std::vector<KernelId> ids, loadAll({&code, 1}));
+    return ids.front();
+  }
+  Result<std::vector<KernelId>> loadAll(std::span<const Code> codes) override {
+    RLX_TRY(std::vector<LoadedKernel> loaded, target_.load(codes));
+    std::vector<KernelId> ids;
+    for (LoadedKernel& k : loaded) {
+      kernels_.push_back(std::move(k));
+      ids.push_back(static_cast<KernelId>(kernels_.size()));
+    }
+    return ids;
   }
   Status launch(KernelId kernel, std::array<int64_t, 3> grid, std::span<const BufferSlice> globals,
                 std::span<const int32_t> params) override {
@@ -72,7 +82,7 @@ class CpuDevice final : public Device {
       RLX_TRY(std::byte* const p, range(s.buffer, s.offset, s.bytes));
       pointers.push_back(p);
     }
-    const KernelFn fn = kernels_[kernel - 1].entry();
+    const KernelFn fn = kernels_[kernel - 1].run;
     if (groups == 1 || caps_.threads == 1) {
       fn(pointers.data(), params.data(), grid.data(), 0, groups);
       return Ok{};
@@ -88,7 +98,7 @@ class CpuDevice final : public Device {
   }
   void runGroups(KernelId kernel, const std::array<int64_t, 3>& grid, std::byte* const* globals,
                  const int32_t* params, int64_t begin, int64_t end) override {
-    kernels_[kernel - 1].entry()(globals, params, grid.data(), begin, end);
+    kernels_[kernel - 1].run(globals, params, grid.data(), begin, end);
   }
   Status synchronize() override { return Ok{}; }
 
@@ -111,11 +121,12 @@ class CpuDevice final : public Device {
     return at->second.data + offset;
   }
 
+  const Target& target_;
   Caps caps_;
   std::string description_;
   std::unordered_map<BufferId, Memory> buffers_;
   BufferId lastId_ = 0;
-  std::vector<ExecutableMemory> kernels_;
+  std::vector<LoadedKernel> kernels_;
 };
 
 Caps capsFor(int threads, int vectorBits) {
@@ -141,65 +152,65 @@ std::string cpuName() {
   for (std::string line; std::getline(in, line);)
     if (line.rfind("model name", 0) == 0 && line.find(':') != line.npos)
       return line.substr(line.find(':') + 2);
-  return "x86-64";
+  struct utsname system = {};
+  return uname(&system) == 0 ? system.machine : "unknown processor";
 }
 
-std::string describe(IsaLevel isa, int threads) {
-  return cpuName() + ", " + (isa == IsaLevel::Avx512 ? "AVX-512" : "AVX2") + ", " +
-         std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+// The target in use and one line about it.
+Result<std::pair<const Target*, std::string>> usable(int threads) {
+  RLX_TRY(const Target* const target, activeTarget());
+  RLX_TRY(const std::string what, target->describe());
+  return std::pair(target, cpuName() + ", " + what + ", " + std::to_string(threads) +
+                               (threads == 1 ? " thread" : " threads"));
 }
 
 DeviceReport probe() {
+  const int threads = defaultThreads();
   DeviceReport r;
-  auto isa = activeIsa();
-  if (!isa) {
-    r.detail = isa.error().message();
+  auto target = usable(threads);
+  if (!target) {
+    r.detail = target.error().message();
+    if (!target.error().hint().empty()) r.detail += "; " + target.error().hint();
     return r;
   }
-  const int threads = defaultThreads();
   r.status = DeviceStatus::Native;
-  r.detail = describe(*isa, threads);
-  r.caps = capsFor(threads, *isa == IsaLevel::Avx512 ? 512 : 256);
+  r.detail = target->second;
+  r.caps = capsFor(threads, target->first->vectorBits);
   return r;
 }
 
 Result<std::unique_ptr<Device>> open(const OpenOptions& o) {
-  RLX_TRY(const IsaLevel isa, activeIsa());
   const int threads = o.threads > 0 ? std::min<int>(o.threads, kMaxThreads) : defaultThreads();
+  RLX_TRY(auto target, usable(threads));
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(
-      capsFor(threads, isa == IsaLevel::Avx512 ? 512 : 256), describe(isa, threads)));
+      *target.first, capsFor(threads, target.first->vectorBits), std::move(target.second)));
 }
 
-Result<Code> emit(const kir::Kernel& kernel, const Caps&) {
-  RLX_OK(kir::verify(kernel));
-  RLX_TRY(const IsaLevel isa, activeIsa());
-  Code c;
-  c.kernel = kernel.name;
-  RLX_TRY(c.binary, emitKernel(kernel, isa));
-  c.globals = static_cast<uint32_t>(kir::globalCount(kernel));
-  c.params = static_cast<uint32_t>(kernel.params.size());
-  return c;
+Result<Code> emit(const kir::Kernel& kernel, const Caps& caps) {
+  RLX_TRY(const Target* const target, activeTarget());
+  return target->emit(kernel, caps);
+}
+
+std::string_view dialectInUse() {
+  const auto target = activeTarget();
+  return target ? (*target)->dialect : "unknown";
 }
 
 }  // namespace
-
-Result<IsaLevel> activeIsa() {
-  RLX_TRY(const IsaLevel best, detectIsa());
-  static const bool kAvx2Only = [] {
-    auto env = readEnv();
-    return env && env->cpuIsa == "avx2";
-  }();
-  return kAvx2Only ? IsaLevel::Avx2 : best;
-}
-
 }  // namespace cpu
 
 namespace backend {
 const Backend& cpuBackend();
 const Backend& cpuBackend() {
-  static const Backend kBackend{"cpu",         "x86-64",   cpu::capsFor(1, 256),
-                                &cpu::probe,   &cpu::open, &cpu::emit,
-                                &cpu::natives, nullptr,    &cpu::measureLimits};
+  static const Backend kBackend{"cpu",
+                                cpu::dialectInUse(),
+                                cpu::capsFor(1, 256),
+                                &cpu::probe,
+                                &cpu::open,
+                                &cpu::emit,
+                                &cpu::natives,
+                                nullptr,
+                                &cpu::measureLimits};
   return kBackend;
 }
 }  // namespace backend

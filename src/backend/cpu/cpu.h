@@ -9,8 +9,11 @@
 
 namespace rlx::cpu {
 
-// The level in use: what the machine has, lowered by RLX_CPU_ISA.
+// The level in use: what the machine has, lowered by RLX_CPU_ISA. Unsupported where kernels are
+// not machine code.
 Result<IsaLevel> activeIsa();
+// Whether vpdpbusd is used at that level; RLX_CPU_ISA=avx2 stands for AVX2 without it.
+Vnni activeVnni();
 std::span<const NativeKernel> natives();
 // Whole cache lines, so that vector tails of neighbours never share one; from 2 MiB on whole huge
 // pages, as far as the system gives them. Uninitialised; null when there is none; for std::free.

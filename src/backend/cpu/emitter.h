@@ -10,15 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/kernel_fn.h"
 #include "base/result.h"
 #include "kir/kernel.h"
 
 namespace rlx::cpu {
-
-// Runs groups begin..end of a launch; group g has the axes (g % grid[0], g / grid[0] % grid[1],
-// ...).
-using KernelFn = void (*)(std::byte* const* globals, const int32_t* params, const int64_t* grid,
-                          int64_t begin, int64_t end);
 
 enum class IsaLevel : uint8_t {
   Avx2,    // AVX2, FMA, F16C, BMI2
@@ -28,6 +24,9 @@ enum class IsaLevel : uint8_t {
 // The highest level that the processor and the operating system allow. Fails on a machine below
 // Avx2.
 Result<IsaLevel> detectIsa();
+// Whether vpdpbusd exists for the vectors of that level, by AVX-VNNI or AVX512-VNNI.
+enum class Vnni : bool { No, Yes };
+Vnni detectVnni(IsaLevel isa);
 
 // Position-independent code of `kernel`, its constants included; it calls functions of this process
 // by address, so it is not for a file. Fails with Unsupported and the construct. Deterministic.

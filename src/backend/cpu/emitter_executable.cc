@@ -27,6 +27,13 @@ Result<IsaLevel> detectIsa() {
   return avx512 && (low & kZmm) == kZmm ? IsaLevel::Avx512 : IsaLevel::Avx2;
 }
 
+Vnni detectVnni(IsaLevel isa) {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (isa == IsaLevel::Avx512)
+    return Vnni{__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 11 & 1) != 0};
+  return Vnni{__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0};
+}
+
 Result<ExecutableMemory> ExecutableMemory::create(std::span<const std::byte> code) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   ExecutableMemory out;

@@ -1,15 +1,15 @@
 // Native kernels of the CPU: dot_general of floats on generated micro-kernels, the weight packed
 // once. f16 and bf16 are widened on their way to the kernels, and sums rounded on their way back.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
 #include "backend/cpu/conv.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dot_axes.h"
+#include "backend/cpu/dot_int8.h"
 #include "backend/cpu/gemm_kernel.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/pool.h"
@@ -53,13 +53,6 @@ Status acceptsDType(const NativeQuery& q, DType dtype) {
 }
 
 namespace {
-
-// The axes of a dot seen as [batch..., m, k] x [batch..., k, n].
-struct DotAxes {
-  std::vector<int64_t> lhsFree, rhsFree;
-  std::vector<int64_t> resultRows;  // where lhsFree went
-};
-constexpr std::size_t kBatchAxes = 8;
 
 // Per type of elements: its dtype, the type of its sums, the micro-kernels for B of this type, and
 // the dtypes of B beside its own.
@@ -144,21 +137,12 @@ class DotProgram final : public NativeProgram {
   static constexpr int64_t kSumBytes = sizeof(Sum);
 
  public:
+  explicit DotProgram(const NativeQuery& q) : axes_(q), constant_(axes_.constantRight) {}
   static Result<std::unique_ptr<NativeProgram>> make(const NativeQuery& q) {
     RLX_TRY(const IsaLevel isa, activeIsa());
-    auto d = std::make_unique<DotProgram>();
+    auto d = std::make_unique<DotProgram>(q);
     RLX_TRY(d->kernels_, GemmKernels::get(isa, Elements<Sum>::kKernels));
     RLX_TRY(d->constantKernels_, GemmKernels::get(isa, Elements<W>::kKernels));
-    d->attrs_ = q.get().attrs.as<DotAttrs>();
-    const StridedView& rhs = q.operands[1];
-    d->axes_.lhsFree =
-        freeAxes(q.operands[0].shape.size(), d->attrs_.lhsBatch, d->attrs_.lhsContract);
-    d->axes_.rhsFree = freeAxes(rhs.shape.size(), d->attrs_.rhsBatch, d->attrs_.rhsContract);
-    d->axes_.resultRows.resize(d->axes_.lhsFree.size());
-    std::iota(d->axes_.resultRows.begin(), d->axes_.resultRows.end(),
-              static_cast<int64_t>(d->attrs_.lhsBatch.size()));
-    d->constant_ =
-        q.graph.definition(rhs.base).op == OpKind::Constant && d->attrs_.rhsBatch.empty();
     return std::unique_ptr<NativeProgram>(std::move(d));
   }
 
@@ -220,18 +204,14 @@ class DotProgram final : public NativeProgram {
   }
 
  private:
-  struct Problem {
-    Axis m, n, ka, kb;
-    int64_t cRow = 0;  // stride of C along m; along n it is 1
+  struct Problem : DotMatrices {
     const T* a = nullptr;
     const W* b = nullptr;
     T* c = nullptr;
     const NativeEpilogue* epilogue = nullptr;
     int64_t row = 0, column = 0;  // of the whole result where C starts
-    int64_t batch = 1, nr = 0, panels = 0;
+    int64_t nr = 0, panels = 0;
     int vectors = 1;
-    std::size_t batchAxes = 0;
-    std::array<int64_t, kBatchAxes> batchExtents{}, aBatch{}, bBatch{}, cBatch{};
   };
   // Rows of A as the micro-kernels read them; strides count elements.
   struct Rows {
@@ -247,58 +227,26 @@ class DotProgram final : public NativeProgram {
   static constexpr int64_t kWidenedRows = 48;  // rows for which widening a panel pays
 
   Problem problem(const NativeCall& call) const {
-    const NativeTensor &a = call.operands[0], &b = call.operands[1];
-    Problem p;
-    p.m = merged(a, axes_.lhsFree);
-    p.n = merged(b, axes_.rhsFree);
-    p.ka = merged(a, attrs_.lhsContract);
-    p.kb = merged(b, attrs_.rhsContract);
+    Problem p{DotMatrices(axes_, call)};
     p.c = reinterpret_cast<T*>(call.result.data);
-    p.a = reinterpret_cast<const T*>(a.data);
-    p.b = reinterpret_cast<const W*>(b.data);
+    p.a = reinterpret_cast<const T*>(call.operands[0].data);
+    p.b = reinterpret_cast<const W*>(call.operands[1].data);
     p.epilogue = call.epilogue;
-    p.batchAxes = attrs_.lhsBatch.size();
-    for (std::size_t k = 0; k < p.batchAxes; ++k) {
-      const auto ka = static_cast<std::size_t>(attrs_.lhsBatch[k]);
-      p.batchExtents[k] = a.shape[ka];
-      p.aBatch[k] = a.strides[ka];
-      p.bBatch[k] = b.strides[static_cast<std::size_t>(attrs_.rhsBatch[k])];
-      p.cBatch[k] = call.result.strides[k];
-      p.batch *= a.shape[ka];
-    }
-    p.cRow = merged(call.result, axes_.resultRows).stride;
     p.vectors = vectorsFor(p.n.extent, kernels_->lanes());
     p.nr = int64_t{p.vectors} * kernels_->lanes();
     p.panels = (p.n.extent + p.nr - 1) / p.nr;
     return p;
   }
-  // True when there is nothing to add up; fills the result with zeros where it has elements.
   static bool empty(const Problem& p) {
-    if (p.m.extent == 0 || p.n.extent == 0 || p.batch == 0) return true;
-    if (p.ka.extent != 0) return false;
-    for (int64_t i = 0; i < p.batch; ++i)
-      for (int64_t r = 0; r < p.m.extent; ++r)
-        std::memset(p.c + batchOffset(p, i, p.cBatch) + r * p.cRow, 0,
-                    static_cast<std::size_t>(p.n.extent) * sizeof(T));
-    return true;
+    return p.DotMatrices::empty(reinterpret_cast<std::byte*>(p.c), sizeof(T));
   }
   static Problem element(const Problem& p, int64_t i) {
     Problem one = p;
-    one.a += batchOffset(p, i, p.aBatch);
-    one.b += batchOffset(p, i, p.bBatch);
-    one.c += batchOffset(p, i, p.cBatch);
+    one.a += p.batchOffset(i, p.aBatch);
+    one.b += p.batchOffset(i, p.bBatch);
+    one.c += p.batchOffset(i, p.cBatch);
     one.row += i * p.m.extent;
     return one;
-  }
-
-  static int64_t batchOffset(const Problem& p, int64_t i,
-                             const std::array<int64_t, kBatchAxes>& strides) {
-    int64_t o = 0;
-    for (std::size_t k = p.batchAxes; k-- > 0;) {
-      o += i % p.batchExtents[k] * strides[k];
-      i /= p.batchExtents[k];
-    }
-    return o;
   }
 
   static std::size_t packedSize(const Problem& p) {
@@ -504,60 +452,21 @@ class DotProgram final : public NativeProgram {
   }
 
   const GemmKernels *kernels_ = nullptr, *constantKernels_ = nullptr;
-  DotAttrs attrs_;
   DotAxes axes_;
-  bool constant_ = false;
+  bool constant_;
   Packed<W> packed_;
   std::vector<Sum> scratch_;
 };
 
 template <class T>
 Status acceptsDot(const NativeQuery& q) {
-  const auto& a = q.get().attrs.as<DotAttrs>();
   constexpr DType kDType = Elements<T>::kDType;
   RLX_OK(acceptsDType(q, kDType));
   const StridedView &l = q.operands[0], &r = q.operands[1];
   if (l.dtype != kDType || !((bit(kDType) | Elements<T>::kWidens) & bit(r.dtype)))
     return Error(Errc::Unsupported, "operands of dtypes " + std::string(name(l.dtype)) + " and " +
                                         std::string(name(r.dtype)));
-  if (a.lhsBatch.size() > kBatchAxes)
-    return Error(Errc::Unsupported, "more than " + std::to_string(kBatchAxes) + " batch axes");
-  if (!mergeable(l, freeAxes(l.shape.size(), a.lhsBatch, a.lhsContract)))
-    return Error(Errc::Unsupported, "the free axes of the left are not one stride");
-  if (!mergeable(r, freeAxes(r.shape.size(), a.rhsBatch, a.rhsContract)))
-    return Error(Errc::Unsupported, "the free axes of the right are not one stride");
-  if (!mergeable(l, a.lhsContract) || !mergeable(r, a.rhsContract))
-    return Error(Errc::Unsupported, "the contracted axes are not one stride");
-  return Ok{};
-}
-
-// The batch, then rows, only as far as the left operand has these axes in the order of the result.
-std::size_t leadingOfDot(const NativeQuery& q) {
-  const auto& a = q.get().attrs.as<DotAttrs>();
-  const std::size_t batch = a.lhsBatch.size();
-  for (std::size_t k = 0; k < batch; ++k)
-    if (a.lhsBatch[k] != static_cast<int64_t>(k)) return 0;
-  const std::vector<int64_t> rows = freeAxes(q.operands[0].shape.size(), a.lhsBatch, a.lhsContract);
-  for (std::size_t k = 0; k < rows.size(); ++k)
-    if (rows[k] != static_cast<int64_t>(batch + k)) return batch;
-  return batch + rows.size();
-}
-
-bool dotWrites(const NativeQuery& q, const StridedView& result) {
-  const auto& a = q.get().attrs.as<DotAttrs>();
-  const auto batch = static_cast<int64_t>(a.lhsBatch.size());
-  const auto rows =
-      static_cast<int64_t>(freeAxes(q.operands[0].shape.size(), a.lhsBatch, a.lhsContract).size());
-  std::vector<int64_t> m, n;
-  for (int64_t k = batch; k < static_cast<int64_t>(result.shape.size()); ++k)
-    (k < batch + rows ? m : n).push_back(k);
-  return !n.empty() && mergeable(result, m) && mergeable(result, n) &&
-         result.strides[static_cast<std::size_t>(n.back())].is(1);
-}
-
-std::size_t columnsOfDot(const NativeQuery& q) {
-  const auto& a = q.get().attrs.as<DotAttrs>();
-  return freeAxes(q.operands[1].shape.size(), a.rhsBatch, a.rhsContract).size();
+  return acceptsAxes(q);
 }
 
 // The pixels.
@@ -591,6 +500,8 @@ constinit const NativeKernel kNatives[] = {
     gemm<double>("gemm f64"),
     gemm<F16>("gemm f16"),
     gemm<BF16>("gemm bf16"),
+    {OpKind::DotGeneral, "gemm int8", &acceptsInt8Dot, &makeInt8Dot, false, &leadingOfDot,
+     &dotWrites, &columnsOfDot},
 };
 
 }  // namespace

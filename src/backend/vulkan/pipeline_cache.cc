@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/hash.h"
 
 namespace rlx::backend::vulkan {
 namespace {
@@ -15,13 +16,6 @@ struct Header {
   uint64_t bytes = 0;
   uint64_t checksum = 0;
 };
-
-// FNV-1a.
-uint64_t checksumOf(std::string_view data) {
-  uint64_t h = 0xcbf29ce484222325ull;
-  for (const char c : data) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return h;
-}
 
 }  // namespace
 
@@ -44,13 +38,13 @@ std::string readPipelineCache(const std::string& path) {
   Header h;
   std::memcpy(&h, file->data(), sizeof h);
   const std::string_view data = std::string_view(*file).substr(sizeof h);
-  if (h.magic != kMagic || h.bytes != data.size() || h.checksum != checksumOf(data)) return {};
+  if (h.magic != kMagic || h.bytes != data.size() || h.checksum != stableHash(data)) return {};
   return std::string(data);
 }
 
 void writePipelineCache(const std::string& path, const std::string& data) {
   if (path.empty() || data.empty()) return;
-  const Header h{kMagic, data.size(), checksumOf(data)};
+  const Header h{kMagic, data.size(), stableHash(data)};
   std::string bytes(sizeof h, '\0');
   std::memcpy(bytes.data(), &h, sizeof h);
   bytes += data;
