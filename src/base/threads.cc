@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <limits>
 #include <mutex>
 #include <new>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/file.h"
 
 namespace rlx {
@@ -236,12 +236,6 @@ void ThreadPool::parallelFor(int threads, int64_t chunks, Body body, void* conte
     }
     gate = pool->gate.load(std::memory_order_acquire);
   }
-}
-
-double nowUs() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 void ThreadPool::observe(Observer* observer) {

@@ -11,9 +11,6 @@
 
 namespace rlx {
 
-// The steady clock, in microseconds.
-double nowUs();
-
 // No call uses more; the pool's tables have this size.
 inline constexpr int kMaxThreads = 256;
 

@@ -2,13 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
@@ -27,12 +27,6 @@ void addModelVerbs(CLI::App& app, Common& common, int& exitCode);
 void addDeviceVerbs(CLI::App& app, Common& common, int& exitCode);
 
 namespace {
-
-double now() {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 constexpr double kLimitsMs = 150;  // for measuring the machine
 
@@ -53,9 +47,9 @@ Status bench(const ModelOptions& o, const BenchOptions& b, const Common& common)
   for (int k = 0; k < b.warmup; ++k) RLX_OK(exe.run(inputs, &outputs));
   std::vector<double> ms;
   for (int k = 0; k < b.iterations; ++k) {
-    const double start = now();
+    const double start = nowMs();
     RLX_OK(exe.run(inputs, &outputs));
-    ms.push_back(now() - start);
+    ms.push_back(nowMs() - start);
   }
   std::vector<StepTime> steps;
   RLX_OK(exe.profile(inputs, &steps));

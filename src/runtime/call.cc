@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/threads.h"
 #include "schedule/lower.h"
 

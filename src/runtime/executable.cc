@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "kir/cost.h"
 #include "kir/print.h"
@@ -21,12 +21,6 @@ namespace rlx {
 namespace {
 
 constexpr std::size_t kPlans = 32;  // call plans kept per executable
-
-double now() {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string shapeText(const std::vector<int64_t>& s) {
   return text(Shape(s.begin(), s.end()));
@@ -306,13 +300,13 @@ Status Executable::State::runSteps(CallPlan& c, std::vector<StepTime>* times,
       s = program.chains[chain].last;
       continue;
     }
-    const double start = times ? now() : 0;
+    const double start = times ? nowMs() : 0;
     if (auto r = runStep(c, s); !r)
       return std::move(r).error().note("in step " + std::to_string(s) + ", " +
                                        program.steps[s].label);
     if (times) {
       RLX_OK(device->synchronize());
-      times->push_back(timeOf(c, s, now() - start));
+      times->push_back(timeOf(c, s, nowMs() - start));
     }
     if (all) {
       RLX_TRY(Tensor t, read(c, program.steps[s].written));
@@ -524,7 +518,7 @@ static Result<int64_t> loadKernels(const Program& program, const Backend& backen
 }
 
 Result<Executable> compile(const Graph& model, const CompileOptions& options) {
-  const double start = now();
+  const double start = nowMs();
   auto s = std::make_unique<Executable::State>();
   s->options = options;
   RLX_TRY(s->model, prepare(model, options));
@@ -540,7 +534,7 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
   RLX_OK(s->report.status());
   if (s->backend->runGraph) {
     s->program.graph = s->model;
-    s->stats.compileMs = now() - start;
+    s->stats.compileMs = nowMs() - start;
     return Executable(std::move(s));
   }
   RLX_TRY(Graph primitive, simplify(d.graph));
@@ -566,7 +560,7 @@ Result<Executable> compile(const Graph& model, const CompileOptions& options) {
     s->stats.constantBytes += s->fixedBytes[b];
   }
   s->stats.steps = static_cast<int64_t>(s->program.steps.size());
-  s->stats.compileMs = now() - start;
+  s->stats.compileMs = nowMs() - start;
   return Executable(std::move(s));
 }
 

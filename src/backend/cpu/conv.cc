@@ -129,8 +129,7 @@ class ConvProgram final : public NativeProgram {
     multiply(p, plane, panels, 0, tiles(p), scratch.data(), epilogue);
   }
 
-  // Few panels: all threads gather them, then share out the output channels, so that each weight
-  // is read once.
+  // All threads gather the panels, then share out the output channels.
   void runTogether(const ConvProblem& p, int64_t plane, const Panels& panels,
                    const NativeCall& call) {
     if (const auto size = static_cast<std::size_t>(panels.floats(p.k)); shared_.size() < size)

@@ -36,6 +36,36 @@ struct DotMatrices {
   bool empty(std::byte* result, int64_t elementBytes) const;
 };
 
+// One call: where its matrices of elements A, B and C lie, and what follows.
+template <class A, class B, class C>
+struct DotProblem : DotMatrices {
+  const A* a = nullptr;
+  const B* b = nullptr;
+  C* c = nullptr;
+  const NativeEpilogue* epilogue = nullptr;
+  int64_t row = 0, column = 0;  // of the whole result where C starts
+
+  DotProblem(const DotAxes& axes, const NativeCall& call)
+      : DotMatrices(axes, call),
+        a(reinterpret_cast<const A*>(call.operands[0].data)),
+        b(reinterpret_cast<const B*>(call.operands[1].data)),
+        c(reinterpret_cast<C*>(call.result.data)),
+        epilogue(call.epilogue) {}
+  bool empty() const { return DotMatrices::empty(reinterpret_cast<std::byte*>(c), sizeof(C)); }
+  // From all matrices to matrix i of the batch.
+  void select(int64_t i) {
+    a += batchOffset(i, aBatch);
+    b += batchOffset(i, bBatch);
+    c += batchOffset(i, cBatch);
+    row += i * m.extent;
+  }
+  // Rows [r0, r1) x columns [c0, c1) from C on are complete.
+  void finish(int64_t r0, int64_t r1, int64_t c0, int64_t c1) const {
+    if (epilogue && r1 > r0 && c1 > c0)
+      epilogue->apply(row + r0, row + r1, column + c0, column + c1);
+  }
+};
+
 // Unsupported where axes that must be one have no one stride.
 Status acceptsAxes(const NativeQuery& q);
 // The members of NativeKernel of these names.

@@ -36,8 +36,8 @@ class Int8Dot final : public NativeProgram {
 
   Status run(const NativeCall& call) override {
     const Problem p = problem(call);
-    if (empty(p)) {
-      finish(p, 0, p.m.extent * p.batch, 0, p.n.extent);
+    if (p.empty()) {
+      p.finish(0, p.m.extent * p.batch, 0, p.n.extent);
       return Ok{};
     }
     if (axes_.constantRight) {
@@ -62,13 +62,13 @@ class Int8Dot final : public NativeProgram {
   }
   Status prepare(const NativeCall& call) override {
     const Problem p = problem(call);
-    return axes_.constantRight && !empty(p) ? packConstant(p, call.threads) : Status(Ok{});
+    return axes_.constantRight && !p.empty() ? packConstant(p, call.threads) : Status(Ok{});
   }
   // Parts are matrices of the batch or rows of them.
   void runPart(const NativeCall& call, int64_t units, int64_t begin, int64_t end) override {
     const Problem p = problem(call);
     const int64_t rows = p.m.extent * p.batch / std::max<int64_t>(units, 1);
-    if (empty(p)) return finish(p, rows * begin, rows * end, 0, p.n.extent);
+    if (p.empty()) return p.finish(rows * begin, rows * end, 0, p.n.extent);
     if (!axes_.constantRight) return runRows(p, rows * begin, rows * end);
     multiply(p, constant(), rows * begin, rows * end, 0, p.panels);
   }
@@ -81,11 +81,8 @@ class Int8Dot final : public NativeProgram {
   }
 
  private:
-  struct Problem : DotMatrices {
-    const uint8_t *a = nullptr, *b = nullptr;
-    int32_t* c = nullptr;
-    const NativeEpilogue* epilogue = nullptr;
-    int64_t row = 0;  // of the whole result where C starts
+  struct Problem : DotProblem<uint8_t, uint8_t, int32_t> {
+    using DotProblem::DotProblem;
     int64_t groups = 0, nr = 0, panels = 0;
     int vectors = 1;
     // Of a panel: what the sums of its columns start from, then its words.
@@ -104,30 +101,17 @@ class Int8Dot final : public NativeProgram {
   std::byte* constant() const { return reinterpret_cast<std::byte*>(packed_.data()); }
 
   Problem problem(const NativeCall& call) const {
-    Problem p{DotMatrices(axes_, call)};
-    p.a = reinterpret_cast<const uint8_t*>(call.operands[0].data);
-    p.b = reinterpret_cast<const uint8_t*>(call.operands[1].data);
-    p.c = reinterpret_cast<int32_t*>(call.result.data);
-    p.epilogue = call.epilogue;
+    Problem p(axes_, call);
     p.groups = (p.ka.extent + kernels_->depth() - 1) / kernels_->depth();
     p.vectors = std::min(vectorsFor(p.n.extent, kernels_->lanes()), kernels_->mostVectors());
     p.nr = int64_t{p.vectors} * kernels_->lanes();
     p.panels = (p.n.extent + p.nr - 1) / p.nr;
     return p;
   }
-  static bool empty(const Problem& p) {
-    return p.DotMatrices::empty(reinterpret_cast<std::byte*>(p.c), sizeof(int32_t));
-  }
   static Problem element(const Problem& p, int64_t i) {
     Problem one = p;
-    one.a += p.batchOffset(i, p.aBatch);
-    one.b += p.batchOffset(i, p.bBatch);
-    one.c += p.batchOffset(i, p.cBatch);
-    one.row += i * p.m.extent;
+    one.select(i);
     return one;
-  }
-  static void finish(const Problem& p, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
-    if (p.epilogue && r1 > r0 && c1 > c0) p.epilogue->apply(p.row + r0, p.row + r1, c0, c1);
   }
 
   Status packConstant(const Problem& p, int threads) {
@@ -264,7 +248,7 @@ class Int8Dot final : public NativeProgram {
       args.c = p.c + i * p.cRow + j * p.nr;
       kernels_->run(args, static_cast<int>(std::min(mr, r1 - i)), p.vectors, width);
     }
-    finish(p, r0, r1, j * p.nr, j * p.nr + width);
+    p.finish(r0, r1, j * p.nr, j * p.nr + width);
   }
 
   // One matrix, B packed: blocks of rows, where these are few also of panels, are shared out.

@@ -14,6 +14,7 @@
 #include <xbyak/xbyak.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/clock.h"
 #include "base/threads.h"
 
 namespace rlx::cpu {

@@ -137,7 +137,7 @@ class DotProgram final : public NativeProgram {
   static constexpr int64_t kSumBytes = sizeof(Sum);
 
  public:
-  explicit DotProgram(const NativeQuery& q) : axes_(q), constant_(axes_.constantRight) {}
+  explicit DotProgram(const NativeQuery& q) : axes_(q) {}
   static Result<std::unique_ptr<NativeProgram>> make(const NativeQuery& q) {
     RLX_TRY(const IsaLevel isa, activeIsa());
     auto d = std::make_unique<DotProgram>(q);
@@ -148,11 +148,11 @@ class DotProgram final : public NativeProgram {
 
   Status run(const NativeCall& call) override {
     const Problem p = problem(call);
-    if (empty(p)) {
-      finish(p, 0, p.m.extent * p.batch, 0, p.n.extent);
+    if (p.empty()) {
+      p.finish(0, p.m.extent * p.batch, 0, p.n.extent);
       return Ok{};
     }
-    if (constant_) {
+    if (axes_.constantRight) {
       RLX_OK(packConstant(p, call.threads));
       runShared(p, packed_.data(), call.threads);
     } else if (p.batch > 1 && p.batch >= call.threads) {
@@ -174,16 +174,16 @@ class DotProgram final : public NativeProgram {
   }
   Status prepare(const NativeCall& call) override {
     const Problem p = problem(call);
-    return constant_ && !empty(p) ? packConstant(p, call.threads) : Status(Ok{});
+    return axes_.constantRight && !p.empty() ? packConstant(p, call.threads) : Status(Ok{});
   }
   // Parts are matrices of the batch or rows of them.
   void runPart(const NativeCall& call, int64_t units, int64_t begin, int64_t end) override {
     const Problem p = problem(call);
-    if (empty(p)) {
+    if (p.empty()) {
       const int64_t rows = p.m.extent * p.batch / std::max<int64_t>(units, 1);
-      return finish(p, rows * begin, rows * end, 0, p.n.extent);
+      return p.finish(rows * begin, rows * end, 0, p.n.extent);
     }
-    if (!constant_) {
+    if (!axes_.constantRight) {
       const int64_t all = p.m.extent * p.batch;
       return runBatches(p, all / units * begin, all / units * end);
     }
@@ -192,7 +192,7 @@ class DotProgram final : public NativeProgram {
       runBlock(p, packed_.data(), r0, std::min(rows * end, r0 + block), 0, p.panels);
   }
   int64_t grain(const NativeCall& call, int64_t units) const override {
-    if (!constant_) {
+    if (!axes_.constantRight) {
       // Results or terms of a few parts stay in the second cache; each part packs B again.
       const Problem p = problem(call);
       const int64_t all = std::max<int64_t>(1, p.m.extent * p.batch / units);
@@ -204,12 +204,8 @@ class DotProgram final : public NativeProgram {
   }
 
  private:
-  struct Problem : DotMatrices {
-    const T* a = nullptr;
-    const W* b = nullptr;
-    T* c = nullptr;
-    const NativeEpilogue* epilogue = nullptr;
-    int64_t row = 0, column = 0;  // of the whole result where C starts
+  struct Problem : DotProblem<T, W, T> {
+    using DotProblem<T, W, T>::DotProblem;
     int64_t nr = 0, panels = 0;
     int vectors = 1;
   };
@@ -227,25 +223,15 @@ class DotProgram final : public NativeProgram {
   static constexpr int64_t kWidenedRows = 48;  // rows for which widening a panel pays
 
   Problem problem(const NativeCall& call) const {
-    Problem p{DotMatrices(axes_, call)};
-    p.c = reinterpret_cast<T*>(call.result.data);
-    p.a = reinterpret_cast<const T*>(call.operands[0].data);
-    p.b = reinterpret_cast<const W*>(call.operands[1].data);
-    p.epilogue = call.epilogue;
+    Problem p(axes_, call);
     p.vectors = vectorsFor(p.n.extent, kernels_->lanes());
     p.nr = int64_t{p.vectors} * kernels_->lanes();
     p.panels = (p.n.extent + p.nr - 1) / p.nr;
     return p;
   }
-  static bool empty(const Problem& p) {
-    return p.DotMatrices::empty(reinterpret_cast<std::byte*>(p.c), sizeof(T));
-  }
   static Problem element(const Problem& p, int64_t i) {
     Problem one = p;
-    one.a += p.batchOffset(i, p.aBatch);
-    one.b += p.batchOffset(i, p.bBatch);
-    one.c += p.batchOffset(i, p.cBatch);
-    one.row += i * p.m.extent;
+    one.select(i);
     return one;
   }
 
@@ -263,8 +249,7 @@ class DotProgram final : public NativeProgram {
     packAll(p, packed_.data(), threads);
     return Ok{};
   }
-  template <class Panel>
-  static void packAll(const Problem& p, Panel* to, int threads) {
+  static void packAll(const Problem& p, W* to, int threads) {
     ThreadPool::parallelFor(threads, p.panels, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j) pack(p, j, to + j * p.ka.extent * p.nr);
     });
@@ -339,7 +324,7 @@ class DotProgram final : public NativeProgram {
       args.a = rows.from + (i - r0) * rows.row;
       multiply(p, kernels<Panel>(), args, std::min(mr, r1 - i), p.c + i * p.cRow + j * p.nr, width);
     }
-    finish(p, r0, r1, j * p.nr, j * p.nr + width);
+    p.finish(r0, r1, j * p.nr, j * p.nr + width);
   }
   // One tile of `rows` rows to c, rounded where sums are wider.
   static void multiply(const Problem& p, const GemmKernels& kernels, GemmArgs& args, int64_t rows,
@@ -354,19 +339,13 @@ class DotProgram final : public NativeProgram {
       kernels.run(args, static_cast<int>(rows), p.vectors, width);
     }
   }
-  static void finish(const Problem& p, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
-    if (p.epilogue && r1 > r0 && c1 > c0)
-      p.epilogue->apply(p.row + r0, p.row + r1, p.column + c0, p.column + c1);
-  }
-
   // Rows [r0, r1), at most blockRows, of panels [from, to).
-  template <class Panel>
-  void runBlock(const Problem& p, const Panel* packed, int64_t r0, int64_t r1, int64_t from,
+  void runBlock(const Problem& p, const W* packed, int64_t r0, int64_t r1, int64_t from,
                 int64_t to) const {
     const Rows rows = rowsOf(p, r0, r1);
     const int64_t size = p.ka.extent * p.nr;
     for (int64_t j = from; j < to; ++j)
-      if (std::is_same_v<Panel, Sum> || r1 - r0 < kWidenedRows || size > kWideSums)
+      if (std::is_same_v<W, Sum> || r1 - r0 < kWidenedRows || size > kWideSums)
         tile(p, rows, packed + j * size, j, r0, r1, Ahead::Yes);
       else
         tile(p, rows, widened(packed + j * size, size), j, r0, r1, Ahead::No);
@@ -380,8 +359,7 @@ class DotProgram final : public NativeProgram {
   }
 
   // One matrix, B packed: the (row block, panel) tiles are shared out. Row blocks keep A in L2.
-  template <class Panel>
-  void runShared(const Problem& p, const Panel* packed, int threads) const {
+  void runShared(const Problem& p, const W* packed, int threads) const {
     const int64_t mr = kernels_->rows(p.vectors);
     int64_t block = (p.m.extent + threads - 1) / threads;
     block = std::clamp<int64_t>((block + mr - 1) / mr * mr, mr, blockRows(p));
@@ -453,7 +431,6 @@ class DotProgram final : public NativeProgram {
 
   const GemmKernels *kernels_ = nullptr, *constantKernels_ = nullptr;
   DotAxes axes_;
-  bool constant_;
   Packed<W> packed_;
   std::vector<Sum> scratch_;
 };
